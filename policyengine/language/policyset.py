@@ -1,0 +1,175 @@
+"""What the language means once it is read: plain, immutable values that the compiler consumes.
+
+The pydantic models beside this file check what a person wrote; these classes hold the result.
+Nothing here knows YAML, and every value that a later error may point at carries its `Span`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Target = Literal["vllm", "trtllm", "trtllm-llm"]
+Activation = Literal["always", "assigned", "on_request"]
+ActionKind = Literal["avoid", "redact", "terminate", "block"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a source file. Lines and columns count from 1, columns in code points; the end is exclusive."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParamRef:
+    """`{param: name}`: a value that the request supplies."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One declared request parameter. `default` is None where the policy gives none."""
+
+    name: str
+    type: Literal["token_id", "integer", "number", "string"]
+    span: Span
+    default: int | float | str | None = None
+    ge: float | None = None
+    le: float | None = None
+    max_length: int | None = None
+    choices: tuple[str, ...] | None = None
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A phrase as written, variables already replaced."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseOptions:
+    """How phrases are compared with text (design 3.1); shared by `ban` and `bias`."""
+
+    match: Literal["word", "prefix", "substring"] = "word"
+    case: Literal["insensitive", "sensitive"] = "insensitive"
+    gaps: Literal["spaces", "literal"] = "spaces"
+    normalize: frozenset[str] = frozenset({"nfkc", "invisible"})
+    word_end: Literal["eager", "exact"] = "eager"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What happens at a match. `text` is the replacement (redact) or the message (terminate, block; None: no message)."""
+
+    kind: ActionKind
+    text: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Engine facts a rule needs, decided once at start. An empty tuple puts no condition."""
+
+    device: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """`ban:` with its action. Exactly one of `phrases` and `token_ids` is not empty."""
+
+    phrases: tuple[Phrase, ...]
+    token_ids: tuple[int, ...]
+    options: PhraseOptions
+    action: Action
+    fallback: Action  # what a text-only engine does in place of avoid; equals `action` for text actions
+
+
+@dataclass(frozen=True, slots=True)
+class Force:
+    """`force:`. Exactly one of `text` and `token_id` is set."""
+
+    text: str | ParamRef | None
+    token_id: int | ParamRef | None
+    at: Literal["start", "every"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class MinTokens:
+    """`min_tokens:`."""
+
+    n: int | ParamRef
+
+
+@dataclass(frozen=True, slots=True)
+class Bias:
+    """`bias:`. Values are added to logits."""
+
+    phrases: tuple[tuple[Phrase, float | ParamRef], ...]
+    token_ids: tuple[tuple[int, float | ParamRef], ...]
+    options: PhraseOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """`rewrite:`: what is done to all text that leaves."""
+
+    to: Literal["upper", "lower", "nothing"]
+
+
+Body = Ban | Force | MinTokens | Bias | Rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a policy. `span` is its id in the file; `body_span` the key of its kind (`ban`, `force`, ...)."""
+
+    id: str
+    kind: Literal["ban", "force", "min_tokens", "bias", "rewrite"]
+    body: Body
+    when: When
+    span: Span
+    body_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy file. `targets` None: the project's."""
+
+    name: str
+    file: str  # as reported to people: the path given on the command line joined with what lies below it, posix
+    span: Span
+    description: str
+    owner: str
+    activation: Activation
+    targets: tuple[Target, ...] | None
+    parameters: Mapping[str, Parameter]
+    rules: tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """`policyengine.yaml`, or its defaults."""
+
+    targets: tuple[Target, ...] = ("vllm", "trtllm")
+    package: str = "policy_bundle"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    max_hold: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """Everything that was loaded, in file order. `sources` maps a file name to its text, for error messages."""
+
+    policies: tuple[Policy, ...]
+    project: Project
+    sources: Mapping[str, str]
