@@ -1,0 +1,1 @@
+"""Pure matching: patterns, vocabularies and the tables between them; knows no policy."""
