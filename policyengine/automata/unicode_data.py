@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 UNICODE_VERSION: Final = "15.0.0"
 N_JOIN_CLASSES: Final = 133
@@ -110,6 +111,20 @@ def fold_table(nfkc: bool, casefold: bool) -> dict[int, tuple[int, ...]]:
         changing.update(known.casefold)
     result = {cp: fold(cp, nfkc, casefold) for cp in sorted(changing)}
     return {cp: folded for cp, folded in result.items() if folded != (cp,)}
+
+
+@cache
+def changed_code_points() -> tuple[int, ...]:
+    """Every code point that some `FoldSpec` changes or drops, ascending."""
+    flags = np.frombuffer(tables().flags, dtype=np.uint8)
+    special = np.flatnonzero(flags & (WHITE_SPACE | INVISIBLE | DROPPED_MARK)).tolist()
+    return tuple(sorted({*special, *fold_table(True, True), *fold_table(True, False), *fold_table(False, True)}))
+
+
+@cache
+def join_classes() -> npt.NDArray[np.uint8]:
+    """uint8 [N_CODE_POINTS], read-only: `join_class` of every code point."""
+    return np.frombuffer(tables().join, dtype=np.uint8)
 
 
 def join_class(cp: int) -> int:
