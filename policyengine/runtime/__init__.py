@@ -1,0 +1,1 @@
+"""What runs while a model writes: sessions over compiled programs. No YAML, no pydantic, no torch."""
