@@ -1,4 +1,4 @@
-"""Unicode facts that matching needs, frozen: the same answers under every Python, whose `unicodedata` is of many versions.
+"""Unicode facts that matching needs, frozen: the same answers under every Python, whose `unicodedata` varies.
 
 The tables lie in `unicode-15.0.0.bin` beside this file, written by `tools/freeze_unicode.py` from the Unicode Character
 Database. They are read once, on first use (a few milliseconds; about 2.3 MB of memory): two bytes objects with one
