@@ -1,0 +1,226 @@
+"""The token level of one output: which ids may not be chosen now, which are pushed, and what a choice changes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from policyengine.automata.phrases import Ints
+from policyengine.runtime.errors import RequestError
+from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, Request
+from policyengine.runtime.token_program import TokenProgram, frozen_ids, resolve
+
+_NOTHING: tuple[Ints, ...] = ()
+
+
+class TokenSession:
+    """One output under a bound program.
+
+    An engine asks before every choice for `forced`, `mask_parts` and `bias_arrays`, and tells each choice to `advance`.
+    Everything it asks is a function of `state`.
+    """
+
+    def __init__(
+        self,
+        program: TokenProgram,
+        request: Request,
+        stop_token_ids: tuple[int, ...],
+        max_tokens: int | None,
+        ignore_eos: bool,
+    ) -> None:
+        self.program, self.request, self.max_tokens = program, request, max_tokens
+        vocabulary = program.vocabulary
+        self.length = 0
+        self.masked_choices = 0  # choices that a mask should have prevented
+        self._avoid = tuple(b for b in program.avoid if request.policies.intersection(b.component.policies))
+        self._bias = tuple(b for b in program.bias if request.policies.intersection(b.component.policies))
+        self._positions = tuple(b.matcher.START for b in self._avoid)
+        self._bias_positions = tuple(b.matcher.START for b in self._bias)
+        self._weights = tuple(self._resolve_weights(b.component.weights) for b in self._bias)
+        ends = set(i for i in stop_token_ids if 0 <= i < vocabulary.size)
+        self._min_ids = frozen_ids(ends | set(vocabulary.eos_token_ids))
+        self._end_ids = frozen_ids(ends if ignore_eos else ends | set(vocabulary.eos_token_ids))
+        self._ends = frozenset(self._min_ids.tolist())
+        self._watch_last = max_tokens is not None and any(b.has_exact for b in self._avoid)
+        self._min_tokens = 0
+        self._every: int | None = None
+        self._at: dict[int, int] = {}
+        self._banned: Ints = frozen_ids(())
+        self._token_biases: dict[int, float] = {}
+        self._read_rules()
+        self._banned_set = frozenset(self._banned.tolist())
+        self._horizon = max(self._min_tokens, *(p + 1 for p in self._at), 0) if self._at else self._min_tokens
+        self._key = request.policies, tuple(sorted(request.values.items())), self._end_ids.tobytes(), max_tokens
+        self.is_idle = not (
+            self._avoid or self._bias or self._min_tokens or self._at or len(self._banned) or self._token_biases
+        ) and self._every is None
+
+    # -- what the rules ask of this request ------------------------------------------------------------------------
+
+    def _read_rules(self) -> None:
+        banned: set[int] = set()
+        for rule in self.program.rules:
+            if rule.policy not in self.request.policies:
+                continue
+            body = rule.body
+            if isinstance(body, BanPlan):
+                banned.update(body.token_ids)
+            elif isinstance(body, MinTokensPlan):
+                n = resolve(body.n, self.request)
+                self._min_tokens = max(self._min_tokens, int(n) if isinstance(n, int | float) else 0)
+            elif isinstance(body, BiasPlan):
+                for token, weight in body.token_ids:
+                    value = resolve(weight, self.request)
+                    if isinstance(value, int | float):
+                        self._token_biases[token] = self._token_biases.get(token, 0.0) + float(value)
+            elif isinstance(body, ForcePlan):
+                self._read_force(self.program.name(rule), body, self.program.forced_texts)
+        self._banned = frozen_ids(banned)
+
+    def _read_force(self, name: str, body: ForcePlan, texts: dict[str, tuple[int, ...]]) -> None:
+        if body.text is not None:
+            text = resolve(body.text, self.request)
+            ids: tuple[int, ...] = texts[text] if isinstance(text, str) else ()
+        else:
+            token = resolve(body.token_id, self.request)
+            if not isinstance(token, int):
+                return  # a parameter without a value: the rule is inactive
+            if not 0 <= token < self.program.vocabulary.size:
+                parameter = body.token_id.name if isinstance(body.token_id, Param) else "token_id"
+                raise RequestError(
+                    f"`{parameter}`: token id {token} is outside the vocabulary of {self.program.vocabulary.size} ids"
+                )
+            ids = (token,)
+        if body.at == "every":
+            if (self._every is not None and self._every != ids[0]) or any(t != ids[0] for t in self._at.values()):
+                raise RequestError(f"{name} and another rule force different tokens at one position")
+            self._every = ids[0]
+            return
+        start = 0 if body.at == "start" else body.at
+        for place, token in enumerate(ids, start):
+            if self._at.get(place, token) != token or (self._every is not None and self._every != token):
+                raise RequestError(f"{name} and another rule force different tokens at position {place}")
+            self._at[place] = token
+
+    def _resolve_weights(self, weights: Iterable[float | Param]) -> npt.NDArray[np.float64]:
+        values = [resolve(w, self.request) for w in weights]
+        return np.array([float(v) if isinstance(v, int | float) else 0.0 for v in values])
+
+    # -- what may be chosen now ------------------------------------------------------------------------------------
+
+    @property
+    def forced(self) -> int | None:
+        """The only id that may be chosen now; None: no force acts here. A ban on it wins, and leaves nothing."""
+        token = self._at.get(self.length) if self._at else None
+        return self._every if token is None else token
+
+    def mask_parts(self) -> tuple[Ints, ...]:
+        """The ids that bans and the minimum length forbid now: int32, read-only, in parts that may overlap.
+
+        Force is not included (see `forced`). The same part is the same object from step to step and from request to
+        request, so that an engine can keep it on its device.
+        """
+        last = self._watch_last and self.max_tokens is not None and self.length + 1 >= self.max_tokens
+        parts = _NOTHING
+        for bound, position in zip(self._avoid, self._positions, strict=True):
+            parts += bound.masks(position, last)
+        if len(self._banned):
+            parts += (self._banned,)
+        if self.length < self._min_tokens:
+            parts += (self._min_ids,)
+        elif len(self._end_ids) and self._ends_in_match():
+            parts += (self._end_ids,)
+        return parts
+
+    def _ends_in_match(self) -> bool:
+        for bound, (state, pending) in zip(self._avoid, self._positions, strict=True):
+            if bound.matcher.automaton.has_waiting[state] or pending:
+                if bound.matcher.at_end((state, pending)):
+                    return True
+        return False
+
+    def masked(self, allowed: Iterable[int] | None = None) -> npt.NDArray[np.int64]:
+        """Ids that may not be chosen now, sorted. allowed: the ids that the engine still permits; None: all.
+
+        If that leaves nothing, everything but EOS is masked: EOS is the way out of a dead end, even from the engine's
+        own masks and from a minimum length.
+        """
+        size = self.program.vocabulary.size
+        blocked = np.zeros(size, dtype=bool)
+        for part in self.mask_parts():
+            blocked[part] = True
+        forced = self.forced
+        if forced is not None:
+            others = np.arange(size) != forced
+            blocked |= others
+        permitted = np.ones(size, dtype=bool)
+        if allowed is not None:
+            permitted[:] = False
+            permitted[np.fromiter((i for i in allowed if 0 <= i < size), dtype=np.int64)] = True
+        if forced is None and allowed is None:
+            permitted &= self.program.is_real
+        if not (permitted & ~blocked).any():
+            blocked[:] = True
+            blocked[self.program.vocabulary.eos_token_ids[0]] = False
+        return np.flatnonzero(blocked)
+
+    def biases(self) -> dict[int, float]:
+        """What is added to the logits now, by id; without zeros."""
+        ids, values = self.bias_arrays()
+        return dict(zip(ids.tolist(), values.tolist(), strict=True))
+
+    def bias_arrays(self) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """`biases` as two arrays: ids int32, ascending, and float64 values."""
+        if not self._bias:
+            if not self._token_biases:
+                return frozen_ids(()), np.zeros(0)
+            ids = np.array(sorted(self._token_biases), dtype=np.int32)
+            values = np.array([self._token_biases[i] for i in ids.tolist()])
+        else:
+            found = [(np.array(list(self._token_biases), dtype=np.int32), np.array(list(self._token_biases.values())))]
+            for bound, position, weights in zip(self._bias, self._bias_positions, self._weights, strict=True):
+                some, patterns = bound.pairs(position, False)
+                found.append((some, weights[patterns]))
+            all_ids = np.concatenate([i for i, _ in found])
+            ids, inverse = np.unique(all_ids, return_inverse=True)
+            values = np.bincount(inverse, weights=np.concatenate([v for _, v in found]), minlength=len(ids))
+        keep = values != 0
+        return ids[keep].astype(np.int32), values[keep]
+
+    # -- what a choice changes -------------------------------------------------------------------------------------
+
+    def advance(self, token_id: int) -> None:
+        """Tell the token that was chosen. One that was masked is counted; raises ValueError outside the vocabulary."""
+        if not 0 <= token_id < self.program.vocabulary.size:
+            raise ValueError(f"token id {token_id} is outside the vocabulary of {self.program.vocabulary.size} ids")
+        wrong = token_id in self._banned_set
+        forced = self.forced
+        if forced is not None and token_id != forced:
+            wrong = True
+        if token_id in self._ends and (
+            self.length < self._min_tokens or (token_id in self._end_ids and self._ends_in_match())
+        ):
+            wrong = True
+        if self._avoid:
+            after = []
+            for bound, position in zip(self._avoid, self._positions, strict=True):
+                place, completed = bound.matcher.advance(position, token_id)
+                wrong = wrong or completed
+                after.append(place)
+            self._positions = tuple(after)
+        if self._bias:
+            steps = zip(self._bias, self._bias_positions, strict=True)
+            self._bias_positions = tuple(b.matcher.advance(p, token_id)[0] for b, p in steps)
+        self.length += 1
+        self.masked_choices += wrong
+
+    @property
+    def state(self) -> Hashable:
+        """Everything that later answers depend on, this program and request given. Equal states behave alike."""
+        if self.max_tokens is not None and self._watch_last:
+            phase = self.length
+        else:
+            phase = min(self.length, self._horizon)
+        return self._positions, self._bias_positions, phase, self._key
