@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +104,7 @@ class PhraseAutomaton:
         return cls(spec, patterns)
 
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The patterns as arrays, for a bundle: `symbols` int32 (all, one after the other), `lengths` int32, `flags` uint8."""
+        """The patterns, for a bundle: `symbols` int32 (all, one after the other), `lengths` int32, `flags` uint8."""
         lengths = np.array([len(p.symbols) for p in self.patterns], dtype=np.int32)
         symbols = np.fromiter((s for p in self.patterns for s in p.symbols), dtype=np.int32, count=int(lengths.sum()))
         flags = np.array([p.left_edge | p.right_edge << 1 | p.eager << 2 for p in self.patterns], dtype=np.uint8)
@@ -155,7 +156,7 @@ class PhraseAutomaton:
         self.depth: Ints = np.zeros(self.n_states, dtype=np.int32)
         self.fail: Ints = self.context.copy()  # right for level one below `_ROOT`; the loop mends the others
         self._ends(self._state(last))
-        for depth, (lo, hi) in enumerate(zip(level_starts, level_starts[1:], strict=False), start=1):
+        for depth, (lo, hi) in enumerate(pairwise(level_starts), start=1):
             states = np.arange(lo, hi) - _FIRST + N_BASES
             self.depth[states] = depth
             here = self.keys[lo - _FIRST : hi - _FIRST]
@@ -197,7 +198,7 @@ class PhraseAutomaton:
         alive[self._state(parents[parents >= _FIRST])] = True
         alive |= self.has_waiting
         self.live: Ints = np.where(alive, self.depth, 0).astype(np.int32)
-        for lo, hi in zip(level_starts, level_starts[1:], strict=False):
+        for lo, hi in pairwise(level_starts):
             states = np.arange(lo, hi) - _FIRST + N_BASES
             # Twice: a node below `_EDGE` may fail to its twin below `_ROOT`, which is of the same level.
             for _ in range(2):
@@ -227,9 +228,9 @@ class PhraseAutomaton:
         return np.where(self.keys[place] == wanted, place + N_BASES, -1)
 
     @staticmethod
-    def node_ids(states: Longs) -> Longs:
+    def node_ids(states: npt.NDArray[np.integer]) -> Longs:
         """The ids under which `find` knows these states, none of them a base."""
-        return states - N_BASES + _FIRST
+        return states.astype(np.int64) - N_BASES + _FIRST
 
     def _child_or_base(self, trie: int, symbols: Longs) -> Longs:
         found = self.find(np.full(len(symbols), trie, dtype=np.int64), symbols)

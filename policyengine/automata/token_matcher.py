@@ -21,6 +21,7 @@ _NO_IDS: Ints = np.zeros(0, dtype=np.int32)
 _NO_IDS.flags.writeable = False
 
 Position = tuple[int, bytes]
+Whole = npt.NDArray[np.integer]
 
 
 def _frozen(ids: npt.NDArray[np.integer]) -> Ints:
@@ -121,9 +122,9 @@ class TokenMatcher:
         tables, trie, context = self.tables, self.trie, int(self.automaton.context[state])
         ids, patterns = self._base_pairs(context, last)
         found = [(ids, patterns)]
-        for pattern in self.automaton.at_end(state):
-            ids = trie.edge_tokens(context, at_end=last)
-            found.append((ids, np.full(len(ids), pattern)))
+        for waiting in self.automaton.at_end(state):
+            edge = trie.edge_tokens(context, at_end=last).astype(np.int64)
+            found.append((edge, np.full(len(edge), waiting)))
         for origin in tables.chain(state):
             mine = tables.ranges_of(origin)
             keep = tables.kind[mine] <= (AT_END if last else ALWAYS)
@@ -151,7 +152,7 @@ class TokenMatcher:
             known = self._own[origin, last] = _frozen(np.unique(ids)) if len(ids) else _NO_IDS
         return known
 
-    def _expand(self, lo: Ints, hi: Ints, patterns: Ints | None) -> tuple[Longs, Longs]:
+    def _expand(self, lo: Whole, hi: Whole, patterns: Whole | None) -> tuple[Longs, Longs]:
         """Preorder ranges to ids, with the pattern of each (zeros for None)."""
         start, end = self.trie.start[lo].astype(np.int64), self.trie.start[hi].astype(np.int64)
         count = end - start
@@ -190,7 +191,7 @@ class TokenMatcher:
         found = []
         for one in range(3):
             keep = (way == one) & (kind <= (AT_END if last else ALWAYS))
-            ids, which = self._expand(lo[keep].astype(np.int32), hi[keep].astype(np.int32), pattern[keep].astype(np.int32))
+            ids, which = self._expand(lo[keep], hi[keep], pattern[keep])
             mine = ways[self.trie.node_of[ids]] == one
             found.append((ids[mine], which[mine]))
         return np.concatenate([i for i, _ in found]), np.concatenate([p for _, p in found])

@@ -23,6 +23,8 @@ from policyengine.automata.phrases import JOINS, N_BASES, SPACE_CONTEXT, Bools, 
 from policyengine.automata.unicode_data import N_JOIN_CLASSES
 from policyengine.automata.vocabulary_trie import NO_SYMBOL, VocabularyTrie
 
+Whole = npt.NDArray[np.integer]
+
 # How a token starts when no phrase is under way: joined to what came before, after an edge, or inside a run of white
 # space that it goes on with (its own leading white space is swallowed).
 JOINED, EDGE, RUN = 0, 1, 2
@@ -164,7 +166,7 @@ class TokenTables:
         which, place = _ranges_of_equal(states, at)
         return which, patterns[place]
 
-    def _add(self, origin: Longs, lo: npt.NDArray[np.integer], hi: npt.NDArray[np.integer], pattern: Longs, kind: int) -> None:
+    def _add(self, origin: Longs, lo: Whole, hi: Whole, pattern: Longs, kind: int) -> None:
         if len(origin):
             kinds = np.full(len(origin), kind, dtype=np.int64)
             self._ranges.append((origin, lo.astype(np.int64), hi.astype(np.int64), pattern, kinds))

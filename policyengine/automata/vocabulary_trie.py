@@ -35,7 +35,7 @@ DROPPED = 255  # the class of a character that folding drops
 class VocabularyTrie:
     """The trie of a vocabulary under one folding. All arrays are read-only and shared by every policy set.
 
-    node_of: int32 [size], the node of each id, -1 for padding. A tail node stands for its parent plus `tail[node]`.
+    node_of: int32 [size], the node of each id, -1 for padding; a tail node stands for its parent plus its tail.
     parent, symbol: int32 [nodes], `symbol` the code point read last (-1 at the root and at tail nodes).
     first, last: int32 [nodes], preorder number of the node, and one past its subtree's.
     ids: int32 [tokens], real ids sorted by preorder; `start`: int32 [nodes + 1], how many come before a preorder number.
@@ -215,16 +215,17 @@ class VocabularyTrie:
         if known is None:
             span = utf8.completions(tail)
             classes = np.unique(self._classes[span.start : span.stop])
-            if DROPPED in classes:
-                known = np.zeros(N_BASES, dtype=bool)
-            else:
-                known = ~JOINS[:, classes].any(axis=1)
+            never = DROPPED in classes
+            known = np.zeros(N_BASES, dtype=bool) if never else np.asarray(~JOINS[:, classes].any(axis=1))
             known.flags.writeable = False
             self._tail_edges[tail] = known
         return known
 
     def edge_tokens(self, context: int, *, at_end: bool) -> Ints:
-        """Ids, int32: the tokens that make an edge with that context; `at_end`: also those that do if nothing follows."""
+        """Ids, int32: the tokens that make an edge with that context; `at_end`: also those that do if nothing follows.
+
+        Read-only, the same object each time.
+        """
         key = context, at_end
         known = self._edge_tokens.get(key)
         if known is None:

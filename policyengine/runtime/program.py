@@ -123,7 +123,7 @@ class Component:
     """One automaton: patterns that are folded alike and always switched on and off together.
 
     use: "avoid" acts at both levels, "text" at the text level only, "bias" at the token level only.
-    rules, weights: one entry a pattern, in the order of pattern ids; weights only for "bias" (a `Param` is a request's value).
+    rules, weights: one entry a pattern, by pattern id; weights only for "bias" (a `Param` is a request's value).
     policies: the policies (indices) that share it: all `always` ones of the same targets, or a single other one.
     """
 
@@ -139,7 +139,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A checked request: the policies (indices) it runs under and the values of their parameters, defaults filled in."""
+    """A checked request: the policies (indices) it runs under, and their parameters' values with defaults filled in."""
 
     policies: frozenset[int]
     values: Mapping[str, Value]
@@ -175,7 +175,7 @@ class Program:
         return TextSession(self, self.parse_request(request), target)
 
     def bind(self, vocabulary: Vocabulary, *, device: str | None = None, target: str | None = None) -> TokenProgram:
-        """Join with a model's vocabulary. `device`: decides `when`; None: rules with a device condition are inactive."""
+        """Join with a model's vocabulary. device: decides `when`; None: rules with a device condition are inactive."""
         from policyengine.runtime.token_program import TokenProgram
 
         return TokenProgram(self, vocabulary, device=device, target=target)

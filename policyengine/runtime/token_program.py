@@ -106,7 +106,7 @@ class TokenProgram:
                 banned_ends = sorted(set(ids) & set(self.vocabulary.eos_token_ids))
                 if banned_ends:
                     raise BindError(
-                        f"{self.name(rule)}: token id {banned_ends[0]} ends the output of this model and cannot be banned"
+                        f"{self.name(rule)}: token id {banned_ends[0]} ends this model's outputs and cannot be banned"
                     )
             elif isinstance(rule.body, BiasPlan):
                 ids = [token for token, _ in rule.body.token_ids]
@@ -122,7 +122,9 @@ class TokenProgram:
         if known is not None:
             return known
         if self.vocabulary.encode is None:
-            raise BindError(f"{self.name(rule)}: forcing a text needs a tokenizer that can encode; this vocabulary cannot")
+            raise BindError(
+                f"{self.name(rule)}: a forced text needs a tokenizer that can encode; this vocabulary has none"
+            )
         ids = tuple(int(i) for i in self.vocabulary.encode(text))
         outside = [i for i in ids if not 0 <= i < self.vocabulary.size]
         if not ids or outside:
@@ -138,7 +140,8 @@ class TokenProgram:
             if not isinstance(body, ForcePlan) or not isinstance(body.text, str) or body.at == "every":
                 continue
             policies = always | {rule.policy}
-            banned = {t: r for r in self.rules if isinstance(r.body, BanPlan) and r.policy in policies for t in r.body.token_ids}
+            bans = [(r, r.body) for r in self.rules if isinstance(r.body, BanPlan) and r.policy in policies]
+            banned = {token: other for other, ban in bans for token in ban.token_ids}
             for token in self.forced_texts[body.text]:
                 if token in banned:
                     raise BindError(f"{self.name(rule)} forces token {token}, which {self.name(banned[token])} bans")

@@ -39,7 +39,7 @@ class TokenSession:
         self._positions = tuple(b.matcher.START for b in self._avoid)
         self._bias_positions = tuple(b.matcher.START for b in self._bias)
         self._weights = tuple(self._resolve_weights(b.component.weights) for b in self._bias)
-        ends = set(i for i in stop_token_ids if 0 <= i < vocabulary.size)
+        ends = {i for i in stop_token_ids if 0 <= i < vocabulary.size}
         self._min_ids = frozen_ids(ends | set(vocabulary.eos_token_ids))
         self._end_ids = frozen_ids(ends if ignore_eos else ends | set(vocabulary.eos_token_ids))
         self._ends = frozenset(self._min_ids.tolist())
@@ -53,9 +53,10 @@ class TokenSession:
         self._banned_set = frozenset(self._banned.tolist())
         self._horizon = max(self._min_tokens, *(p + 1 for p in self._at), 0) if self._at else self._min_tokens
         self._key = request.policies, tuple(sorted(request.values.items())), self._end_ids.tobytes(), max_tokens
-        self.is_idle = not (
-            self._avoid or self._bias or self._min_tokens or self._at or len(self._banned) or self._token_biases
-        ) and self._every is None
+        self.is_idle = (
+            not (self._avoid or self._bias or self._min_tokens or self._at or len(self._banned) or self._token_biases)
+            and self._every is None
+        )
 
     # -- what the rules ask of this request ------------------------------------------------------------------------
 
@@ -136,9 +137,8 @@ class TokenSession:
 
     def _ends_in_match(self) -> bool:
         for bound, (state, pending) in zip(self._avoid, self._positions, strict=True):
-            if bound.matcher.automaton.has_waiting[state] or pending:
-                if bound.matcher.at_end((state, pending)):
-                    return True
+            if (bound.matcher.automaton.has_waiting[state] or pending) and bound.matcher.at_end((state, pending)):
+                return True
         return False
 
     def masked(self, allowed: Iterable[int] | None = None) -> npt.NDArray[np.int64]:
