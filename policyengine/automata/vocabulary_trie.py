@@ -38,7 +38,7 @@ class VocabularyTrie:
     node_of: int32 [size], the node of each id, -1 for padding; a tail node stands for its parent plus its tail.
     parent, symbol: int32 [nodes], `symbol` the code point read last (-1 at the root and at tail nodes).
     first, last: int32 [nodes], preorder number of the node, and one past its subtree's.
-    ids: int32 [tokens], real ids sorted by preorder; `start`: int32 [nodes + 1], how many come before a preorder number.
+    ids: int32 [tokens], real ids by preorder; `start`: int32 [nodes + 1], how many come before a preorder number.
     """
 
     def __init__(self, vocabulary: Vocabulary, spec: FoldSpec) -> None:
