@@ -105,7 +105,7 @@ def join_classes(data: Database) -> np.ndarray:
         if scripts <= NON_SPACING_SCRIPTS:
             continue
         result[cp] = number.get(script[cp], 1)
-    if target.N_JOIN_CLASSES != 2 + len(spacing):
+    if 2 + len(spacing) != target.N_JOIN_CLASSES:
         raise ValueError(f"set N_JOIN_CLASSES to {2 + len(spacing)}")
     return result
 
