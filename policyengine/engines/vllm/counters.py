@@ -1,0 +1,52 @@
+"""What a processor counts. Numbers only: neither texts nor tokens reach a log."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import torch
+
+_log = logging.getLogger("vllm.policyengine")
+_INTERVAL = 60.0  # seconds between two reports
+
+
+class Counters:
+    """Events of one processor since it started.
+
+    refused: requests that asked for what the vocabulary does not have (they end at once).
+    failed: requests that failed closed because of an error inside.
+    overruled: choices that a mask should have prevented (something after the policies changed the logits).
+    dead_ends: choices where nothing was left but EOS; counted on the device, so that counting never waits.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.refused = self.failed = self.overruled = 0
+        self._dead_ends = torch.zeros((), dtype=torch.int64, device=device)
+        self._reported: tuple[int, ...] = (0, 0, 0, 0)
+        self._next_report = 0.0
+
+    def add_dead_ends(self, count: torch.Tensor | None) -> None:
+        """Add an int64 scalar of the device."""
+        if count is not None:
+            self._dead_ends += count
+
+    def snapshot(self) -> dict[str, int]:
+        """All counts. Waits for the device."""
+        return {
+            "refused": self.refused,
+            "failed": self.failed,
+            "overruled": self.overruled,
+            "dead_ends": int(self._dead_ends.item()),
+        }
+
+    def report(self) -> None:
+        """Log the counts if they changed, at most once a minute; meant for idle moments, since it may wait."""
+        now = time.monotonic()
+        if now < self._next_report:
+            return
+        self._next_report = now + _INTERVAL
+        counts = self.snapshot()
+        if tuple(counts.values()) != self._reported:
+            self._reported = tuple(counts.values())
+            _log.info("policy counters: %s", ", ".join(f"{name} {value}" for name, value in counts.items()))

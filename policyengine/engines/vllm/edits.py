@@ -1,0 +1,186 @@
+"""One step's changes to the logits, gathered on the host and applied to the whole batch in a few operations.
+
+Nothing waits for the device: indices travel to it without a sync, and what depends on a logit (is the forced token
+still possible? is anything left?) is decided there. Work is proportional to the ids that change; whole rows are read
+or written only where a token is forced or where the engine's own masks may have left nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+Ids = npt.NDArray[np.int32]
+
+_NEVER = float("-inf")
+_INLINE = 128  # ids; a shorter part is cheaper to send along than to keep on the device
+_MOST_CACHED_IDS = 1 << 22  # 32 MiB as int64
+
+
+def to_device(values: npt.NDArray[np.generic], device: torch.device) -> torch.Tensor:
+    """A host array on the device, without waiting for it. The array must not change afterwards."""
+    tensor = torch.from_numpy(values)
+    if device.type == "cpu":
+        return tensor
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()  # pageable memory would make the copy wait
+    return tensor.to(device, non_blocking=True)
+
+
+class PartCache:
+    """Id arrays on the device, as int64, by identity; least recently used ones go first.
+
+    It keeps the host array too: while an entry lives, its identity cannot be taken by another array.
+    """
+
+    def __init__(self, device: torch.device, most_ids: int = _MOST_CACHED_IDS) -> None:
+        self._device, self._most, self._ids = device, most_ids, 0
+        self._entries: OrderedDict[int, tuple[Ids, torch.Tensor]] = OrderedDict()
+
+    def get(self, part: Ids) -> torch.Tensor:
+        """The part as an int64 tensor of the same length."""
+        key = id(part)
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._entries.move_to_end(key)
+            return entry[1]
+        tensor = to_device(part.astype(np.int64), self._device)
+        self._entries[key] = part, tensor
+        self._ids += len(part)
+        while self._ids > self._most and len(self._entries) > 1:
+            _, (old, _) = self._entries.popitem(last=False)
+            self._ids -= len(old)
+        return tensor
+
+
+class Edits:
+    """The changes of one step. Rows must be added in ascending order; ids must be below the width of the logits."""
+
+    def __init__(self, cache: PartCache) -> None:
+        self._cache = cache
+        self._shared: dict[int, tuple[Ids, list[int]]] = {}
+        self._inline: list[Ids] = []
+        self._inline_rows: list[int] = []
+        self._biased: list[tuple[int, Ids, npt.NDArray[np.float64]]] = []
+        self._forced: list[tuple[int, int, int]] = []
+        self._checked: list[tuple[int, int]] = []
+
+    def mask(self, row: int, parts: Sequence[Ids]) -> None:
+        """Forbid the ids of all parts in a row."""
+        for part in parts:
+            if len(part) < _INLINE:
+                self._inline.append(part)
+                self._inline_rows.append(row)
+                continue
+            known = self._shared.get(id(part))
+            if known is None:
+                self._shared[id(part)] = part, [row]
+            else:
+                known[1].append(row)
+
+    def bias(self, row: int, ids: Ids, values: npt.NDArray[np.float64]) -> None:
+        """Add values to the logits of distinct ids in a row."""
+        self._biased.append((row, ids, values))
+
+    def force(self, row: int, token: int, eos: int) -> None:
+        """Leave only `token` possible, or only `eos` where the token is impossible already."""
+        self._forced.append((row, token, eos))
+
+    def check(self, row: int, eos: int) -> None:
+        """Leave only `eos` possible if nothing else is."""
+        self._checked.append((row, eos))
+
+    def apply(self, logits: torch.Tensor, padding: npt.NDArray[np.int64]) -> torch.Tensor | None:
+        """Change `logits` (float32 [rows, width], any strides) in place: biases, masks, forces, then checks.
+
+        padding: ids that stand for no token and do not count as something left. Returns how many rows were left with
+        EOS although it was not what was asked for, as an int64 tensor on the device; None if no row could be.
+        """
+        self._add_biases(logits)
+        counts = []
+        # EOS logits are read before the masks: one that a minimum length hides comes back as it was.
+        forced = self._with_ends(logits, self._forced) if self._forced else None
+        checked = self._with_ends(logits, self._checked) if self._checked else None
+        self._write_masks(logits)
+        if forced is not None:
+            counts.append(_write_forced(logits, *forced))
+        if checked is not None:
+            counts.append(_write_checks(logits, *checked, to_device(padding, logits.device)))
+        return torch.stack(counts).sum() if counts else None
+
+    @staticmethod
+    def _with_ends(logits: torch.Tensor, entries: Sequence[tuple[int, ...]]) -> tuple[torch.Tensor, ...]:
+        """The columns of the entries, the last of them EOS ids, and then those ids' logits, raised to 0 from -inf."""
+        columns = to_device(np.array(entries, dtype=np.int64).T.copy(), logits.device)
+        end = logits[columns[0], columns[-1]]
+        return *columns, torch.where(torch.isfinite(end), end, 0.0)
+
+    def _add_biases(self, logits: torch.Tensor) -> None:
+        if not self._biased:
+            return
+        rows = np.repeat([row for row, _, _ in self._biased], [len(ids) for _, ids, _ in self._biased])
+        ids = np.concatenate([ids for _, ids, _ in self._biased]).astype(np.int64)
+        values = np.concatenate([values for _, _, values in self._biased]).astype(np.float32)
+        places = to_device(rows, logits.device), to_device(ids, logits.device)
+        logits.index_put_(places, to_device(values, logits.device).to(logits.dtype), accumulate=True)
+
+    def _write_masks(self, logits: torch.Tensor) -> None:
+        for part, rows in self._shared.values():
+            ids = self._cache.get(part)
+            runs = list(_runs(rows))
+            if len(runs) <= _most_runs(logits.device):
+                for first, end in runs:
+                    logits[first:end].index_fill_(1, ids, _NEVER)
+            else:
+                places = to_device(np.array(rows), logits.device)[:, None], ids[None, :]
+                logits.index_put_(places, torch.full((), _NEVER, device=logits.device, dtype=logits.dtype))
+        if self._inline:
+            rows_of = np.repeat(self._inline_rows, [len(part) for part in self._inline])
+            ids_of = np.concatenate(self._inline).astype(np.int64)
+            places = to_device(rows_of, logits.device), to_device(ids_of, logits.device)
+            logits.index_put_(places, torch.full((), _NEVER, device=logits.device, dtype=logits.dtype))
+
+
+def _write_forced(
+    logits: torch.Tensor, rows: torch.Tensor, tokens: torch.Tensor, ends: torch.Tensor, end_logits: torch.Tensor
+) -> torch.Tensor:
+    """Leave one token a row, or EOS where the token is impossible. Returns how many rows got EOS that way."""
+    kept = logits[rows, tokens]
+    gone = torch.isneginf(kept) | torch.isnan(kept)
+    logits.index_fill_(0, rows, _NEVER)
+    logits[rows, ends] = torch.where(gone, end_logits, _NEVER)
+    # Last, and read again, so that it also holds where the token is EOS itself.
+    logits[rows, tokens] = torch.where(gone, logits[rows, tokens], kept)
+    return gone.sum()
+
+
+def _write_checks(
+    logits: torch.Tensor, rows: torch.Tensor, ends: torch.Tensor, end_logits: torch.Tensor, padding: torch.Tensor
+) -> torch.Tensor:
+    """Leave EOS where a row has nothing but padding left. Returns how many rows that were."""
+    left = logits[rows].index_fill_(1, padding, _NEVER).amax(dim=1)
+    gone = torch.isneginf(left)
+    logits[rows, ends] = torch.where(gone, end_logits, logits[rows, ends])
+    places = rows[:, None], padding[None, :]
+    logits[places] = torch.where(gone[:, None], _NEVER, logits[places])
+    return gone.sum()
+
+
+def _most_runs(device: torch.device) -> int:
+    """Up to how many ranges of rows are written one by one. On the CPU a call costs less than indices for each id."""
+    return 1 << 30 if device.type == "cpu" else 4
+
+
+def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ascending rows as half-open ranges."""
+    first = last = rows[0]
+    for row in rows[1:]:
+        if row != last + 1:
+            yield first, last + 1
+            first = row
+        last = row
+    yield first, last + 1

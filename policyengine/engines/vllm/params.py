@@ -1,0 +1,90 @@
+"""What happens to a request in the API process, before any engine sees it.
+
+vLLM calls `validate_params` with nothing but the sampling parameters. What is refused here becomes HTTP 400 with the
+message as its text.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from policyengine.bundles import open_bundle
+from policyengine.requests import ASSIGNED_KEY
+from policyengine.runtime.errors import RequestError
+from policyengine.runtime.program import BanPlan, MinTokensPlan, Param, Program, Request, RulePlan
+
+TARGET = "vllm"
+RAW_MODES = ("raw_logprobs", "raw_logits")
+
+
+@lru_cache(maxsize=8)
+def program_at(directory: Path) -> Program:
+    """The bundle in a directory, read once a process; raises BundleError."""
+    return open_bundle(directory)
+
+
+def validate(program: Program, params: Any, device: str) -> None:
+    """Check and complete vLLM's `SamplingParams` in place; raises RequestError.
+
+    The reserved key is taken out, since a client may not assign itself policies. `min_tokens` is raised to what the
+    policies ask (but not above `max_tokens`), so that the engine holds its stop strings back as long.
+    """
+    if params.extra_args and ASSIGNED_KEY in params.extra_args:
+        params.extra_args = {key: value for key, value in params.extra_args.items() if key != ASSIGNED_KEY}
+    request = program.parse_request(params.extra_args)
+    rules = [rule for rule in program.rules if rule.policy in request.policies and _acts(program, rule, device)]
+    if any(isinstance(rule.body, BanPlan) and rule.body.avoid for rule in rules):
+        _refuse_raw_logprobs(params)
+    least = max((_least(rule.body, request) for rule in rules if isinstance(rule.body, MinTokensPlan)), default=0)
+    if params.max_tokens is not None:
+        least = min(least, params.max_tokens)
+    params.min_tokens = max(params.min_tokens, least)
+
+
+def masks_tokens(program: Program, device: str) -> bool:
+    """Whether any request can have tokens masked by a ban on this engine."""
+    return any(isinstance(r.body, BanPlan) and r.body.avoid and _acts(program, r, device) for r in program.rules)
+
+
+def _acts(program: Program, rule: RulePlan, device: str) -> bool:
+    return TARGET in program.policies[rule.policy].targets and (not rule.device or device in rule.device)
+
+
+def _least(plan: MinTokensPlan, request: Request) -> int:
+    value = request.values.get(plan.n.name) if isinstance(plan.n, Param) else plan.n
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _refuse_raw_logprobs(params: Any) -> None:
+    """Refuse alternatives to the chosen token where the engine computes them before the policies act.
+
+    The chosen token's own logprob (`logprobs: 0`) shows nothing that was withheld.
+    """
+    if not params.logprobs and not params.logprob_token_ids:
+        return
+    config = _engine_model_config()
+    if config is None or config.logprobs_mode in RAW_MODES:
+        raise RequestError(
+            "logprobs would show tokens that this server's policies withhold: ask for none, or have the server "
+            "started with --logprobs-mode processed_logprobs"
+        )
+
+
+def _engine_model_config() -> Any | None:
+    """The model configuration of the engine whose input processor is calling; None if it cannot be seen.
+
+    The request is all that vLLM passes down, so this looks up: the calling input processor owns the configuration.
+    Were a later version to call from elsewhere, the caller would refuse more than it must, never less.
+    """
+    frame = sys._getframe(1)
+    for _ in range(8):
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+        config = getattr(frame.f_locals.get("self"), "model_config", None)
+        if hasattr(config, "logprobs_mode"):
+            return config
+    return None

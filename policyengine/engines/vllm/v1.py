@@ -1,0 +1,237 @@
+"""vLLM's V1 runner: the requests of a running batch and what its policies do to their logits.
+
+Slots come and go, move and are replaced; a request may return with earlier output. So nothing is kept by slot but a
+`Row`, and a row holds vLLM's own live output list: its state is brought up to date from that list just before the
+logits change, and rebuilt whenever the list is not a continuation of what was read.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
+
+from policyengine.engines.vllm.counters import Counters
+from policyengine.engines.vllm.edits import Edits, PartCache
+from policyengine.runtime.errors import RequestError
+
+if TYPE_CHECKING:
+    from policyengine.runtime.token_program import TokenProgram
+    from policyengine.runtime.token_session import TokenSession
+
+_log = logging.getLogger("vllm.policyengine")
+
+# Every batch of this process, so that a class which vLLM loads twice finds its twin.
+_batches: weakref.WeakSet[Batch] = weakref.WeakSet()
+
+
+class UnknownTokenError(RuntimeError):
+    """The engine does not say which tokens were chosen; no policy can hold."""
+
+
+class Row:
+    """One request in the batch. `params` and `output` (a live list) are vLLM's and are only read."""
+
+    __slots__ = ("closed", "consumed", "eos", "last", "limited", "output", "params", "session")
+
+    def __init__(self, params: Any, output: list[int], default_eos: int) -> None:
+        self.params, self.output = params, output
+        self.session: TokenSession | None = None
+        self.consumed = 0  # how much of `output` the session has seen
+        self.last = -1  # the last id it has seen
+        self.closed = False  # failed: only EOS from here on
+        # The engine has masks of its own for this request, which may leave nothing beside ours.
+        self.limited = bool(params.structured_outputs or params.allowed_token_ids or params.bad_words)
+        self.eos = default_eos if params.eos_token_id is None else params.eos_token_id
+
+    def fits(self) -> bool:
+        """Whether `output` continues what the session has seen."""
+        seen = self.consumed
+        return self.session is not None and (
+            not seen or (len(self.output) >= seen and self.output[seen - 1] == self.last)
+        )
+
+
+class Batch:
+    """All requests of one engine that run under active rules.
+
+    If vLLM loads the class twice (named and by entry point), both batches follow the requests, and the second leaves
+    the logits alone as long as the first one works: a bias counts once, and nothing depends on which of them lives.
+    """
+
+    def __init__(self, program: TokenProgram, device: torch.device, engine: object) -> None:
+        """engine: identifies the running engine (its configuration); twins share it."""
+        self.program, self.engine, self.counters = program, engine, Counters(device)
+        self.steps = 0
+        self._rows: dict[int, Row] = {}
+        self._ordered: list[tuple[int, Row]] = []
+        self._cache = PartCache(device)
+        vocabulary = program.vocabulary
+        self._width = vocabulary.size
+        self._real = int(program.is_real.sum())
+        self._padding = np.flatnonzero(~program.is_real)
+        self._eos = vocabulary.eos_token_ids[0]
+        self._twin = self._find_twin()
+        self._twin_steps = 0
+        _batches.add(self)
+
+    def _find_twin(self) -> weakref.ref[Batch] | None:
+        for other in _batches:
+            if other.engine is self.engine and other._twin is None and other.digest == self.digest:
+                return weakref.ref(other)
+        return None
+
+    @property
+    def digest(self) -> str:
+        """Of the program that acts here."""
+        return self.program.program.digest
+
+    @property
+    def is_second(self) -> bool:
+        """Whether another batch of this engine acts for the same program."""
+        return self._twin is not None
+
+    # -- the batch's composition -----------------------------------------------------------------------------------
+
+    def update(self, update: BatchUpdate | None) -> None:
+        """Follow the batch: removed, then added (which may replace), then moved."""
+        if update is None:
+            return
+        for index in update.removed:
+            self._drop(index)
+        for index, params, _prompt, output in update.added:
+            self._drop(index)
+            self._rows[index] = Row(params, output, self._eos)
+        for a, b, direction in update.moved:
+            mine, other = self._rows.pop(a, None), self._rows.pop(b, None)
+            if mine is not None:
+                self._rows[b] = mine
+            if other is not None and direction == MoveDirectionality.SWAP:
+                self._rows[a] = other
+        self._ordered = sorted(self._rows.items(), key=lambda item: item[0])
+        if not self._rows:
+            self.counters.report()
+
+    def _drop(self, index: int) -> None:
+        row = self._rows.pop(index, None)
+        if row is not None and row.session is not None:
+            self.counters.overruled += row.session.masked_choices
+
+    # -- one step --------------------------------------------------------------------------------------------------
+
+    def apply(self, logits: torch.Tensor) -> torch.Tensor:
+        """Change the logits (float32 [rows, width]) in place. Raises UnknownTokenError rather than guess a token."""
+        self.steps += 1
+        if not self._ordered or self._twin_acted():
+            return logits
+        if logits.shape[1] < self._width or self._ordered[-1][0] >= logits.shape[0]:
+            raise RuntimeError(
+                f"logits of shape {tuple(logits.shape)} do not fit {self._ordered[-1][0] + 1} rows of {self._width} ids"
+            )
+        edits = Edits(self._cache)
+        used, finished = False, []
+        for index, row in self._ordered:
+            try:
+                if not row.closed and self._gather(index, row, edits):
+                    used = True
+                elif not row.closed:
+                    finished.append(index)
+            except UnknownTokenError:
+                raise
+            except RequestError:
+                row.closed = True
+                self.counters.refused += 1
+            except Exception as error:
+                row.closed = True
+                self.counters.failed += 1
+                _log.error("a request failed closed: %s", _where(error))
+            if row.closed:
+                edits.force(index, row.eos, row.eos)
+                used = True
+        self._forget(finished)
+        if used:
+            self.counters.add_dead_ends(edits.apply(logits, self._all_padding(logits)))
+        return logits
+
+    def _twin_acted(self) -> bool:
+        """Whether the twin, which runs before this batch in every step, has just done the work."""
+        twin = self._twin() if self._twin is not None else None
+        if twin is None or twin.steps == self._twin_steps:
+            return False
+        self._twin_steps = twin.steps
+        return True
+
+    def _gather(self, index: int, row: Row, edits: Edits) -> bool:
+        """Collect what one row needs. False: no rule acts on this request at all."""
+        session = self._caught_up(row)
+        if session.is_idle:
+            return False
+        ids, values = session.bias_arrays()
+        parts = session.mask_parts()
+        forced = session.forced
+        if len(ids):
+            edits.bias(index, ids, values)
+        if parts:
+            edits.mask(index, parts)
+        if forced is not None:
+            edits.force(index, forced, row.eos)
+        elif parts and (row.limited or self._may_be_all(row, parts)):
+            edits.check(index, row.eos)
+        return True
+
+    def _may_be_all(self, row: Row, parts: tuple[np.ndarray, ...]) -> bool:
+        """Whether these parts, with what the engine masks below its own minimum length, may leave nothing."""
+        most = sum(map(len, parts))
+        if len(row.output) < row.params.min_tokens:
+            most += len(row.params.all_stop_token_ids)
+        return most >= self._real
+
+    def _caught_up(self, row: Row) -> TokenSession:
+        if not row.fits():
+            row.session, row.consumed = self._start(row.params), 0
+        session, output = row.session, row.output
+        assert session is not None
+        if row.consumed == len(output):
+            return session
+        for token in output[row.consumed :]:
+            if token < 0:
+                raise UnknownTokenError(
+                    "vLLM reports a chosen token as -1. With async scheduling it tells chosen tokens only to "
+                    "processors named with --logits-processors (or in the --config file): name this one there, "
+                    "or start with --no-async-scheduling"
+                )
+            session.advance(token)
+            row.consumed += 1
+            row.last = token
+        return session
+
+    def _start(self, params: Any) -> TokenSession:
+        extra: Mapping[str, Any] | None = params.extra_args
+        return self.program.token_session(
+            extra, tuple(params.stop_token_ids or ()), params.max_tokens, bool(params.ignore_eos)
+        )
+
+    def _forget(self, finished: list[int]) -> None:
+        """Rows of requests without active rules are not looked at again."""
+        if finished:
+            for index in finished:
+                del self._rows[index]
+            self._ordered = sorted(self._rows.items(), key=lambda item: item[0])
+
+    def _all_padding(self, logits: torch.Tensor) -> np.ndarray:
+        if logits.shape[1] != self._width:
+            beyond = np.arange(self._width, logits.shape[1])
+            return np.concatenate((self._padding, beyond))
+        return self._padding
+
+
+def _where(error: BaseException) -> str:
+    """The kind and place of a failure, without its message: that may hold text of a policy or an answer."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {last.filename}:{last.lineno}"
