@@ -55,7 +55,7 @@ class TokenMatcher:
                 after = self._follow(state, int(self.trie.node_of[token]))
                 known = self._steps[state, token] = after, bool(self.completes(position, token))
             return known
-        data = self.trie.vocabulary.tokens[token]
+        data = self.trie.tokens[token]
         if not data:
             return position, False
         completed = bool(self.completes(position, token))
@@ -135,7 +135,7 @@ class TokenMatcher:
     def completes(self, position: Position, token: int, *, last: bool = False) -> set[int]:
         """The patterns that one token completes."""
         state, pending = position
-        data = self.trie.vocabulary.tokens[token]
+        data = self.trie.tokens[token]
         if data is None or not (pending and data):
             node = int(self.trie.node_of[token])
             return set() if node < 0 or (pending and not last) else self._at_node(state, node, last)
@@ -224,13 +224,13 @@ class TokenMatcher:
     @cached_property
     def _goes_on(self) -> Bools:
         """bool [size]: whether an id's first byte can go on with an open character."""
-        tokens = self.trie.vocabulary.tokens
+        tokens = self.trie.tokens
         return np.array([bool(t) and utf8.is_continuation(t[0]) for t in tokens], dtype=bool)
 
     @cached_property
     def _silent(self) -> Bools:
         """bool [size]: ids without bytes."""
-        return np.array([not t for t in self.trie.vocabulary.tokens], dtype=bool)
+        return np.array([not t for t in self.trie.tokens], dtype=bool)
 
     def _from_open(self, state: int, pending: bytes, last: bool) -> tuple[Ints, Ints]:
         """`completions` where a character is open. Slow (every token that goes on with one is looked at), so cached."""
@@ -246,7 +246,7 @@ class TokenMatcher:
         pairs = {(int(p), int(i)) for i, p in zip(ids[keep], patterns[keep], strict=True)}
         pairs.update((p, int(i)) for p in done for i in np.flatnonzero(others))
         for token in np.flatnonzero(self._goes_on).tolist():
-            data = self.trie.vocabulary.tokens[token]
+            data = self.trie.tokens[token]
             if data:
                 pairs.update((p, token) for p in self._open_token(state, pending, token, data, last))
         if last:

@@ -35,6 +35,7 @@ DROPPED = 255  # the class of a character that folding drops
 class VocabularyTrie:
     """The trie of a vocabulary under one folding. All arrays are read-only and shared by every policy set.
 
+    tokens: the bytes of each id; b"" for one without text, None for padding.
     node_of: int32 [size], the node of each id, -1 for padding; a tail node stands for its parent plus its tail.
     parent, symbol: int32 [nodes], `symbol` the code point read last (-1 at the root and at tail nodes).
     first, last: int32 [nodes], preorder number of the node, and one past its subtree's.
@@ -42,9 +43,11 @@ class VocabularyTrie:
     """
 
     def __init__(self, vocabulary: Vocabulary, spec: FoldSpec) -> None:
-        self.vocabulary = vocabulary
         self.folding = Folding(spec)
-        entries, owners, tails = self._read(vocabulary)
+        self.tokens: list[bytes | None] = list(vocabulary.tokens)
+        for token in vocabulary.eos_token_ids:
+            self.tokens[token] = b""  # an end of the output, not text, whatever it is called
+        entries, owners, tails = self._read()
         self._number(entries, tails)
         self._grow(entries, owners, tails)
         self._sort()
@@ -53,7 +56,7 @@ class VocabularyTrie:
 
     # -- construction ----------------------------------------------------------------------------------------------
 
-    def _read(self, vocabulary: Vocabulary) -> tuple[list[list[int]], list[tuple[int, int]], list[bytes]]:
+    def _read(self) -> tuple[list[list[int]], list[tuple[int, int]], list[bytes]]:
         """Fold every token, and every rest. An owner is (id, bytes cut off its head)."""
         table, collapse = self.folding.table, self.folding.spec.collapse
         entries: list[list[int]] = []
@@ -69,7 +72,7 @@ class VocabularyTrie:
             owners.append(owner)
             tails.append(tail)
 
-        for token, data in enumerate(vocabulary.tokens):
+        for token, data in enumerate(self.tokens):
             if data is None:
                 continue
             add((token, 0), data)
@@ -120,7 +123,7 @@ class VocabularyTrie:
         self.symbol[0] = -1
         self.tail_index[0] = -1
 
-        self.node_of: Ints = np.full(self.vocabulary.size, -1, dtype=np.int32)
+        self.node_of: Ints = np.full(len(self.tokens), -1, dtype=np.int32)
         self.rests: dict[tuple[int, int], int] = {}
         for (token, cut), node in zip(owners, at.tolist(), strict=True):
             if cut:
