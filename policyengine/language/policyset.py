@@ -69,7 +69,7 @@ class PhraseOptions:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What happens at a match. `text` is the replacement (redact) or the message (terminate, block; None: no message)."""
+    """What happens at a match. `text`: the replacement (redact) or the message (terminate, block; None: no message)."""
 
     kind: ActionKind
     text: str | None = None
@@ -101,6 +101,7 @@ class Force:
     text: str | ParamRef | None
     token_id: int | ParamRef | None
     at: Literal["start", "every"] | int
+    span: Span | None = None  # of the text or the id, as written
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,11 @@ Body = Ban | Force | MinTokens | Bias | Rewrite
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of a policy. `span` is its id in the file; `body_span` the key of its kind (`ban`, `force`, ...)."""
+    """One rule of a policy.
+
+    `span` is its id in the file; `body_span` the key of its kind (`ban`, `force`, ...); `action_span` the value of its
+    `action`, where it has one.
+    """
 
     id: str
     kind: Literal["ban", "force", "min_tokens", "bias", "rewrite"]
@@ -139,11 +144,12 @@ class Rule:
     when: When
     span: Span
     body_span: Span
+    action_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy file. `targets` None: the project's."""
+    """One policy file. `span`: the policy's name in it. `targets` None: the project's."""
 
     name: str
     file: str  # as reported to people: the path given on the command line joined with what lies below it, posix
@@ -154,6 +160,7 @@ class Policy:
     targets: tuple[Target, ...] | None
     parameters: Mapping[str, Parameter]
     rules: tuple[Rule, ...]
+    relative_file: str = ""  # below the path given (its own name where that is a file), posix; for artifacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +175,10 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class PolicySet:
-    """Everything that was loaded, in file order. `sources` maps a file name to its text, for error messages."""
+    """Everything that was loaded, ordered by `relative_file`, so that the order does not depend on where it lies.
+
+    `sources` maps the file names that spans hold to their text, for error messages.
+    """
 
     policies: tuple[Policy, ...]
     project: Project

@@ -1,0 +1,96 @@
+"""PE1xx: policies that are well formed and cannot mean what they say."""
+
+from __future__ import annotations
+
+from policyengine.language.codes.model import HEAD, POLICY, Code, policy, whole
+
+CODES: tuple[Code, ...] = (
+    Code(
+        "PE103",
+        "forced-contains-banned",
+        "error",
+        "a forced text contains a phrase that a rule active with it bans",
+        """The ban wins over everything, so the forced text could never be written whole, and the model would be led
+        into a dead end. Force another text, or ban less.""",
+    ),
+    Code(
+        "PE110",
+        "duplicate-policy",
+        "error",
+        "two files give their policy the same name",
+        """Requests, reports and metrics name a policy by its `policy:` key, so every policy of a set needs its own.""",
+        bad=(
+            (POLICY, HEAD + "rules:\n  a: {ban: {phrases: [bluebird]}}\n"),
+            ("other.yaml", HEAD + "rules:\n  a: {ban: {phrases: [magpie]}}\n"),
+        ),
+        good=(
+            (POLICY, HEAD + "rules:\n  a: {ban: {phrases: [bluebird]}}\n"),
+            ("other.yaml", "version: 1\npolicy: other\nrules:\n  a: {ban: {phrases: [magpie]}}\n"),
+        ),
+    ),
+    Code(
+        "PE111",
+        "parameter-type-conflict",
+        "error",
+        "two policies declare one parameter with two types",
+        """A request passes a parameter once, by its name, and every policy that declares the name reads that value.
+        Two types cannot both be served. Rename one of them.""",
+        bad=(
+            (POLICY, HEAD + "parameters:\n  n: {type: integer}\nrules:\n  a: {min_tokens: {param: n}}\n"),
+            (
+                "other.yaml",
+                "version: 1\npolicy: other\nparameters:\n  n: {type: token_id}\nrules:\n"
+                "  a: {force: {token_id: {param: n}, at: every}}\n",
+            ),
+        ),
+        good=(
+            (POLICY, HEAD + "parameters:\n  n: {type: integer}\nrules:\n  a: {min_tokens: {param: n}}\n"),
+            (
+                "other.yaml",
+                "version: 1\npolicy: other\nparameters:\n  target: {type: token_id}\nrules:\n"
+                "  a: {force: {token_id: {param: target}, at: every}}\n",
+            ),
+        ),
+    ),
+    Code(
+        "PE112",
+        "undeclared-parameter",
+        "error",
+        "a rule uses a parameter that its policy does not declare",
+        """`{param: name}` stands for a value that the request passes. The policy's `parameters:` must declare it, with
+        its type, so that requests can be checked.""",
+        bad=policy("long-enough: {min_tokens: {param: min_len}}"),
+        good=whole(
+            HEAD + "parameters:\n  min_len: {type: integer, ge: 0, le: 4096}\n"
+            "rules:\n  long-enough: {min_tokens: {param: min_len}}\n"
+        ),
+    ),
+    Code(
+        "PE113",
+        "parameter-misfit",
+        "error",
+        "a parameter's type or limits do not fit where it is used",
+        """`force.token_id` takes a `token_id`, `min_tokens` an `integer` of at least 0, a bias a `number` or `integer`
+        from -100 to 100. Limits that a parameter leaves out are narrowed to what its use allows.""",
+        bad=whole(
+            HEAD + "parameters:\n  min_len: {type: token_id}\nrules:\n  long-enough: {min_tokens: {param: min_len}}\n"
+        ),
+        good=whole(
+            HEAD + "parameters:\n  min_len: {type: integer}\nrules:\n  long-enough: {min_tokens: {param: min_len}}\n"
+        ),
+    ),
+    Code(
+        "PE114",
+        "default-out-of-limits",
+        "error",
+        "a parameter's default or limits contradict its own limits",
+        """A default is used where a request passes nothing, so it must be a value that a request could pass: within
+        `ge` and `le`, one of `choices`, no longer than `max_length`.""",
+        bad=whole(
+            HEAD + "parameters:\n  n: {type: integer, ge: 1, default: 0}\nrules:\n  a: {min_tokens: {param: n}}\n"
+        ),
+        good=whole(
+            HEAD + "parameters:\n  n: {type: integer, ge: 1, default: 1}\nrules:\n  a: {min_tokens: {param: n}}\n"
+        ),
+    ),
+)

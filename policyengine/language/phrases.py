@@ -1,0 +1,117 @@
+"""Phrases and their options, as `ban` and `bias` share them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from policyengine.automata import unicode_data
+from policyengine.automata.folding import Folding, FoldSpec
+from policyengine.language import limits
+from policyengine.language.diagnostics import quoted
+from policyengine.language.nodes import Scalar
+from policyengine.language.policyset import Phrase, PhraseOptions, Span
+from policyengine.language.reading import Reading
+from policyengine.language.source import Report
+from policyengine.language.strict import Strict, later
+
+# A visible ASCII character folds to a visible one whatever the options, so most phrases need no look at the tables.
+_PLAINLY_VISIBLE = re.compile(r"[!-~]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+Step = Annotated[Literal["nfkc", "invisible", "marks"], BeforeValidator(later("confusables"))]
+
+
+def _default_steps() -> list[Literal["nfkc", "invisible", "marks"]]:
+    return ["nfkc", "invisible"]
+
+
+class OptionKeys(Strict):
+    """The options of phrases (design 3.1)."""
+
+    match: Literal["word", "prefix", "substring"] = "word"
+    case: Literal["insensitive", "sensitive"] = "insensitive"
+    gaps: Annotated[Literal["spaces", "literal"], BeforeValidator(later("punctuation", "letters"))] = "spaces"
+    normalize: list[Step] = Field(default_factory=_default_steps)
+    word_end: Literal["eager", "exact"] = "eager"
+
+    option_names: ClassVar[tuple[str, ...]] = ("match", "case", "gaps", "normalize", "word_end")
+
+    def options_given(self) -> list[str]:
+        """The options that the file names, in the order of the language."""
+        return [name for name in self.option_names if name in self.model_fields_set]
+
+    def options(self) -> PhraseOptions:
+        """The options, defaults filled in."""
+        return PhraseOptions(
+            match=self.match,
+            case=self.case,
+            gaps=self.gaps,
+            normalize=frozenset(self.normalize),
+            word_end=self.word_end,
+        )
+
+
+def fold_spec(options: PhraseOptions) -> FoldSpec:
+    """How text is folded under these options."""
+    return FoldSpec(
+        casefold=options.case == "insensitive",
+        nfkc="nfkc" in options.normalize,
+        invisible="invisible" in options.normalize,
+        marks="marks" in options.normalize,
+        collapse=options.gaps == "spaces",
+    )
+
+
+def accepted(phrases: Iterable[Phrase], options: PhraseOptions, report: Report) -> tuple[Phrase, ...]:
+    """The phrases that can match something; what is wrong with the others is reported at each."""
+    folding = Folding(fold_spec(options))
+    return tuple(phrase for phrase in phrases if _accept(phrase.text, folding, phrase.span, report))
+
+
+def from_node(scalar: Scalar, text: str, reading: Reading) -> Phrase:
+    """A phrase written in a policy, variables already replaced."""
+    return Phrase(text, scalar.span(reading.source))
+
+
+def _accept(text: str, folding: Folding, span: Span, report: Report) -> bool:
+    if len(text) > limits.PHRASE_LENGTH.default:
+        message = f"more than {limits.PHRASE_LENGTH.default:,} {limits.PHRASE_LENGTH.unit}"
+        report.add("over-limit", message, span, hint=limits.PHRASE_LENGTH.reason)
+        return False
+    control = _CONTROL.search(text)
+    if control:
+        report_control(text, control[0], span, report)
+        return False
+    if _PLAINLY_VISIBLE.search(text) or not _vanishes(text, folding):
+        return True
+    if not text:
+        message = "the phrase is empty"
+    elif all(unicode_data.is_white_space(ord(ch)) for ch in text):
+        message = f"the phrase {quoted(text)} is blank"
+    else:
+        message = f"the phrase {quoted(text)} is empty once invisible characters are dropped"
+    report.add("empty-phrase", message, span, hint="it would match everywhere; remove it, or write what to match")
+    return False
+
+
+def _vanishes(text: str, folding: Folding) -> bool:
+    """Whether nothing but white space is left of a phrase when it is folded as it is matched."""
+    return all(unicode_data.is_white_space(symbol) for symbol in folding.fold(text))
+
+
+def report_control(text: str, control: str, span: Span, report: Report) -> None:
+    """Report a control character in a phrase or pattern, with the fix that fits it."""
+    escape = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", "\a": "\\a"}.get(control)
+    message = f"{quoted(text)} holds the control character U+{ord(control):04X}"
+    if control in "\t\n\v\f\r":
+        hint = f"a space in a phrase matches tabs and line breaks; for a backslash and `{escape[1:] if escape else ''}`"
+        hint += ", use single quotes"
+    elif escape:
+        hint = f"in double quotes YAML reads `{escape}` as this character; use single quotes"
+    else:
+        hint = "remove it"
+    report.add("control-character", message, span, hint=hint)

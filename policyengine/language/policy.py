@@ -1,0 +1,160 @@
+"""One policy file: its header, its parameters and its rules."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from policyengine.language import limits, nodes, parameters
+from policyengine.language.diagnostics import Label, listed, quoted
+from policyengine.language.explain import describe
+from policyengine.language.nodes import Node, Scalar
+from policyengine.language.phrase_lists import PhraseLists
+from policyengine.language.policyset import Policy, Rule, Target
+from policyengine.language.reading import Reading
+from policyengine.language.rules import KINDS, LATER, Context, Kind
+from policyengine.language.strict import NOT_YET_HINT, Strict, later, problem
+
+_POLICY_NAME = re.compile(r"[a-z0-9-]+")
+_RULE_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+
+
+def only_version_1(value: Any) -> Any:
+    """A before-validator for `version`."""
+    if type(value) is int and value != 1:
+        hint = "this version of policyengine reads `version: 1`"
+        raise problem("invalid-value", "`version` must be 1, not {got}", hint=hint)
+    return value
+
+
+def _policy_name(name: str) -> str:
+    if not _POLICY_NAME.fullmatch(name) or len(name) > limits.NAME_LENGTH.default:
+        hint = f"lower-case letters, digits and `-`, at most {limits.NAME_LENGTH.default}"
+        raise problem("invalid-value", f"{quoted(name)} is no name for a policy", hint=hint)
+    return name
+
+
+def distinct_targets(targets: list[Target]) -> list[Target]:
+    """An after-validator: no target is named twice."""
+    for i, target in enumerate(targets):
+        if target in targets[:i]:
+            raise problem("invalid-value", f"the target `{target}` is written twice")
+    return targets
+
+
+Version = Annotated[int, BeforeValidator(only_version_1)]
+Targets = Annotated[list[Target], Field(min_length=1), AfterValidator(distinct_targets)]
+
+
+class Header(Strict):
+    """The keys of a policy. Parameters and rules are checked one by one, so that each error stands alone."""
+
+    version: Version
+    policy: Annotated[str, AfterValidator(_policy_name)]
+    description: str = ""
+    owner: str = ""
+    activation: Annotated[Literal["always", "on_request"], BeforeValidator(later("assigned"))] = "always"
+    targets: Targets | None = None
+    mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = "enforce"
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    rules: Annotated[dict[str, Any], Field(min_length=1)]
+
+
+def read_policy(root: nodes.Mapping, reading: Reading, lists: PhraseLists, relative_file: str) -> Policy | None:
+    """The policy of a file; None where its header is wrong. What is wrong anywhere is reported."""
+    data = reading.data(root)
+    header = reading.validate(Header, root, data)
+    declared = parameters.read_parameters(reading, root.value("parameters"), data.get("parameters"))
+    uses: list[parameters.Use] = []
+    rules = []
+    node, rules_data = root.value("rules"), data.get("rules")
+    if isinstance(node, nodes.Mapping) and isinstance(rules_data, dict):
+        for rule_id, (key, value) in node.entries.items():
+            if isinstance(rule_id, str):
+                rule = _rule(rule_id, key, value, rules_data[rule_id], reading, lists, uses)
+                rules += [rule] if rule else []
+    fitted = parameters.fit(declared, uses, reading)
+    if header is None:
+        return None
+    name = root.value("policy")
+    assert name is not None
+    return Policy(
+        name=header.policy,
+        file=reading.source.name,
+        span=reading.span(name),
+        description=header.description,
+        owner=header.owner,
+        activation=header.activation,
+        targets=tuple(header.targets) if header.targets is not None else None,
+        parameters=fitted,
+        rules=tuple(rules),
+        relative_file=relative_file,
+    )
+
+
+def _rule(
+    rule_id: str, key: Scalar, node: Node, data: Any, reading: Reading, lists: PhraseLists, uses: list[parameters.Use]
+) -> Rule | None:
+    if not _RULE_ID.fullmatch(rule_id) or len(rule_id) > limits.NAME_LENGTH.default:
+        hint = f"letters, digits, `_`, `-` and `.`, not starting with `.`, at most {limits.NAME_LENGTH.default}"
+        reading.add("invalid-value", f"{quoted(rule_id)} is no id for a rule", key, hint=hint)
+    if not isinstance(node, nodes.Mapping):
+        if not reading.report.reported_at(reading.span(node)):
+            hint = f"a rule has one of {listed([*KINDS])}"
+            reading.add(
+                "wrong-type", f"the rule {quoted(rule_id)} must be a mapping, not {describe(node)}", key, hint=hint
+            )
+        return None
+    kind = _kind(rule_id, key, node, reading)
+    if kind is None:
+        return None
+    form = reading.validate(kind.form, node, data, key)
+    if form is None:
+        return None
+    body_key = node.entries[kind.key][0]
+    action = node.value("action")
+    return Rule(
+        id=rule_id,
+        kind=kind.key,
+        body=kind.build(form, Context(reading, rule_id, node, lists, uses)),
+        when=form.condition(),
+        span=reading.span(key),
+        body_span=reading.span(body_key),
+        action_span=reading.span(action) if action else None,
+    )
+
+
+def _kind(rule_id: str, key: Scalar, node: nodes.Mapping, reading: Reading) -> Kind | None:
+    """The kind of a rule: the one of its keys that names a kind."""
+    found = [name for name in node.entries if name in KINDS or name in LATER]
+    names = [*KINDS]
+    if len(found) == 1 and found[0] in KINDS:
+        return KINDS[str(found[0])]
+    if len(found) == 1:
+        reading.add(
+            "not-yet-supported", f"`{found[0]}` is not supported yet", node.entries[found[0]][0], hint=NOT_YET_HINT
+        )
+    elif found:
+        first, *more = (node.entries[name][0] for name in found)
+        reading.add(
+            "conflicting-keys",
+            f"the rule {quoted(rule_id)} has {len(found)} kinds",
+            first,
+            hint="write a rule for each",
+            labels=[Label(reading.span(other), "and this") for other in more],
+        )
+    elif not node.refused:
+        near = [
+            (name, match) for name in node.entries for match in difflib.get_close_matches(str(name)[:100], names, n=1)
+        ]
+        if near:
+            name, match = near[0]
+            where = node.entries[name][0]
+            reading.add("unknown-key", f"unknown key {quoted(where.text)}", where, hint=f"did you mean `{match}`?")
+        else:
+            message = f"the rule {quoted(rule_id)} does not say what it does"
+            reading.add("missing-key", message, key, hint=f"it needs one of {listed(names)}")
+    return None

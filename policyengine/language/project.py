@@ -1,0 +1,59 @@
+"""The project file, `policyengine.yaml`: what the policies beside and below it share."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from policyengine.language import limits, nodes
+from policyengine.language.diagnostics import quoted
+from policyengine.language.policy import Targets, Version
+from policyengine.language.policyset import Project
+from policyengine.language.reading import Reading
+from policyengine.language.strict import Refusal, Strict, not_yet, problem
+from policyengine.language.variables import NAME
+
+FILE_NAME = "policyengine.yaml"
+
+_PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# The build folder goes on PYTHONPATH: a package of one of these names would hide the real one.
+_TAKEN = frozenset({"policyengine", "vllm", "tensorrt_llm", "torch", "numpy", "pydantic", "transformers"})
+
+
+def _package(name: str) -> str:
+    if not _PACKAGE.fullmatch(name) or keyword.iskeyword(name) or len(name) > limits.NAME_LENGTH.default:
+        raise problem("invalid-value", f"{quoted(name)} is no name for a Python package")
+    if name in _TAKEN or name in sys.stdlib_module_names:
+        raise problem("invalid-value", f"a package {quoted(name)} would hide the one that Python has")
+    return name
+
+
+class ProjectForm(Strict):
+    """The keys of a project file."""
+
+    version: Version
+    targets: Targets = Field(default_factory=lambda: list(Project().targets))
+    package: Annotated[str, AfterValidator(_package)] = "policy_bundle"
+    variables: dict[str, str] = Field(default_factory=dict)
+    max_hold: Annotated[int, Field(ge=1, le=limits.MAX_HOLD.default)] = 4096
+
+    refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(key) for key in ("reasoning", "assignments", "lint")}
+
+
+def read_project(root: nodes.Mapping, reading: Reading) -> Project | None:
+    """The project of a file; None where it is wrong, which is reported."""
+    form = reading.validate(ProjectForm, root, reading.data(root))
+    node = root.value("variables")
+    if isinstance(node, nodes.Mapping):
+        for name, (key, _) in node.entries.items():
+            if isinstance(name, str) and not NAME.fullmatch(name):
+                hint = "letters, digits, `_` and `-`, not starting with a digit"
+                reading.add("invalid-value", f"{quoted(name)} is no name for a variable", key, hint=hint)
+    if form is None:
+        return None
+    return Project(tuple(form.targets), form.package, dict(form.variables), form.max_hold)

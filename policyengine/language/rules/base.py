@@ -1,0 +1,105 @@
+"""What all rule kinds share: the keys beside the kind, `{param: name}`, and what a kind is to the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from policyengine.language import limits, nodes
+from policyengine.language.nodes import Node, Scalar
+from policyengine.language.parameters import Use
+from policyengine.language.phrase_lists import PhraseLists
+from policyengine.language.policyset import Body, ParamRef, When
+from policyengine.language.reading import Reading
+from policyengine.language.strict import Refusal, Strict, later, not_yet
+
+TokenId = Annotated[int, Field(ge=0, le=limits.TOKEN_ID.default)]
+Device = Literal["cpu", "cuda", "hpu", "mps", "npu", "tpu", "xpu"]
+
+
+class ParamForm(Strict):
+    """`{param: name}`."""
+
+    param: str
+
+
+def is_param(value: Any) -> str:
+    """The union tag of a value that may also be `{param: name}`."""
+    return "tag:param" if isinstance(value, dict) else "tag:value"
+
+
+class WhenForm(Strict):
+    """`when:`. PyTorch's names of devices; ROCm calls itself cuda."""
+
+    device: Annotated[list[Device], Field(min_length=1)]
+
+    refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(f"when.{key}") for key in ("model", "vocabulary")}
+
+
+_ONLY_BAN = "only a `ban` matches text, so only a `ban` has an action"
+
+
+class RuleForm(Strict):
+    """The keys that a rule of any kind may have."""
+
+    when: WhenForm | None = None
+    mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = "enforce"
+
+    refused: ClassVar[Mapping[str, Refusal]] = {
+        "channel": not_yet("channel"),
+        "action": Refusal("unknown-key", "`action` does not belong to this rule", _ONLY_BAN),
+        "fallback": Refusal("unknown-key", "`fallback` does not belong to this rule", _ONLY_BAN),
+    }
+
+    def condition(self) -> When:
+        """The engine facts that the rule needs; a device that is named twice counts once."""
+        return When(tuple(dict.fromkeys(self.when.device)) if self.when else ())
+
+
+@dataclass(slots=True)
+class Context:
+    """What building a rule needs: its place in the file, and where uses of parameters are noted."""
+
+    reading: Reading
+    rule: str
+    node: nodes.Mapping
+    lists: PhraseLists
+    uses: list[Use]
+
+    def child(self, *path: Any) -> Node:
+        """The node under a path of keys; the models have checked that it is there."""
+        node: Node = self.node
+        for key in path:
+            assert isinstance(node, nodes.Mapping)
+            _, node = node.entries[key]
+        return node
+
+    def mapping(self, *path: Any) -> nodes.Mapping:
+        """As `child`, where the models have checked that it is a mapping."""
+        node = self.child(*path)
+        assert isinstance(node, nodes.Mapping)
+        return node
+
+    def scalars(self, *path: Any) -> list[Scalar]:
+        """The items of a list of scalars under a path of keys."""
+        node = self.child(*path)
+        assert isinstance(node, nodes.Sequence)
+        return [item for item in node.items if isinstance(item, Scalar)]
+
+    def param(self, form: ParamForm, node: Node, use: Use) -> ParamRef:
+        """Note that `{param: name}` stands at `node`; whether the parameter fits is checked once all are known."""
+        where = node.entries["param"][1] if isinstance(node, nodes.Mapping) and "param" in node.entries else node
+        self.uses.append(use.of(form.param, self.reading.span(where)))
+        return ParamRef(form.param)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A rule kind: the key that names it, the model of a rule that has that key, and how a checked rule is built."""
+
+    key: Literal["ban", "force", "min_tokens", "bias", "rewrite"]
+    form: type[RuleForm]
+    build: Callable[[Any, Context], Body]

@@ -1,0 +1,86 @@
+"""`bias`: what is added to the logits of the tokens that complete a phrase, or of token ids."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from policyengine.language import limits
+from policyengine.language.diagnostics import Label, quoted
+from policyengine.language.nodes import Node
+from policyengine.language.parameters import Use
+from policyengine.language.phrases import OptionKeys, accepted, from_node
+from policyengine.language.policyset import Bias, ParamRef, Phrase
+from policyengine.language.rules.base import Context, Kind, ParamForm, RuleForm, TokenId, is_param
+from policyengine.language.strict import problem
+
+_LIMIT = limits.BIAS.default
+_VALUE = Use("a bias", ("number", "integer"), ge=-_LIMIT, le=_LIMIT)
+
+BiasValue = Annotated[
+    Annotated[float, Field(ge=-_LIMIT, le=_LIMIT), Tag("tag:value")] | Annotated[ParamForm, Tag("tag:param")],
+    Discriminator(is_param),
+]
+
+
+class BiasForm(OptionKeys):
+    """The body of a bias."""
+
+    phrases: Annotated[dict[str, BiasValue], Field(min_length=1)] | None = None
+    token_ids: Annotated[dict[TokenId, BiasValue], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _given(self) -> BiasForm:
+        if not {"phrases", "token_ids"} & self.model_fields_set:
+            raise problem("missing-key", "a bias needs `phrases` or `token_ids`")
+        options = self.options_given()
+        if options and "phrases" not in self.model_fields_set:
+            message = f"`{options[0]}` is an option of phrases"
+            raise problem("conflicting-keys", message, keys=[*options, "token_ids"])
+        return self
+
+
+class BiasRule(RuleForm):
+    """A rule that biases."""
+
+    bias: BiasForm
+
+
+def _build(rule: BiasRule, context: Context) -> Bias:
+    options = rule.bias.options()
+    token_ids = [
+        (token_id, _value(value, context.child("bias", "token_ids", token_id), context))
+        for token_id, value in (rule.bias.token_ids or {}).items()
+    ]
+    values = _phrases(rule, context) if rule.bias.phrases is not None else {}
+    good = accepted(values, options, context.reading.report)
+    return Bias(tuple((phrase, values[phrase]) for phrase in good), tuple(token_ids), options)
+
+
+def _phrases(rule: BiasRule, context: Context) -> dict[Phrase, float | ParamRef]:
+    """The phrases, variables replaced: a phrase is text that happens to stand as a key."""
+    reading = context.reading
+    mapping = context.mapping("bias", "phrases")
+    if len(mapping.entries) > limits.PHRASES.default:
+        message = f"more than {limits.PHRASES.default:,} {limits.PHRASES.unit}"
+        reading.add("over-limit", message, mapping, hint=limits.PHRASES.reason)
+        return {}
+    found: dict[str, tuple[Phrase, float | ParamRef]] = {}
+    for key, value in (rule.bias.phrases or {}).items():
+        key_node, value_node = mapping.entries[key]
+        phrase = from_node(key_node, reading.text(key_node, key), reading)
+        if phrase.text in found:
+            message = f"with its variables replaced, {quoted(phrase.text)} is written twice"
+            first = Label(found[phrase.text][0].span, "first here")
+            reading.report.add("duplicate-key", message, phrase.span, labels=[first])
+            continue
+        found[phrase.text] = (phrase, _value(value, value_node, context))
+    return dict(found.values())
+
+
+def _value(value: float | ParamForm, node: Node, context: Context) -> float | ParamRef:
+    return context.param(value, node, _VALUE) if isinstance(value, ParamForm) else float(value)
+
+
+KIND = Kind("bias", BiasRule, _build)

@@ -1,0 +1,79 @@
+"""`force`: the text or token that stands at a position, whatever the model would write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Discriminator, Tag, model_validator
+
+from policyengine.language import limits
+from policyengine.language.diagnostics import listed
+from policyengine.language.parameters import Use
+from policyengine.language.policyset import Force
+from policyengine.language.rules.base import Context, Kind, ParamForm, RuleForm, TokenId, is_param
+from policyengine.language.strict import NOT_YET_HINT, Refusal, Strict, not_yet, one_of, problem
+
+_TOKEN_ID = Use("`force.token_id`", ("token_id",))
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, dict) and "param" in value:
+        hint = "write the text itself; " + NOT_YET_HINT
+        raise problem("not-yet-supported", "`{param: name}` for `text` is not supported yet", hint=hint)
+    if value == "":
+        raise problem("invalid-value", "`text` is empty: there is nothing to force")
+    return value
+
+
+def _at(value: Any) -> Any:
+    """`start`, `every` or a position in tokens, from 0."""
+    if value == "end" or (isinstance(value, dict) and "after" in value):
+        what = "`at: end`" if value == "end" else "`after`"
+        raise problem("not-yet-supported", f"{what} is not supported yet", hint=NOT_YET_HINT)
+    if value in ("start", "every") or (type(value) is int and 0 <= value <= limits.TOKEN_ID.default):
+        return value
+    expected = f"{listed(['start', 'every'])} or a position in tokens, from 0"
+    raise problem("invalid-value", "`at` must be " + expected + ", not {got}")
+
+
+class ForceForm(Strict):
+    """The body of a force."""
+
+    text: Annotated[str, BeforeValidator(_text)] | None = None
+    token_id: (
+        Annotated[
+            Annotated[TokenId, Tag("tag:value")] | Annotated[ParamForm, Tag("tag:param")],
+            Discriminator(is_param),
+        ]
+        | None
+    ) = None
+    at: Annotated[Any, BeforeValidator(_at)]
+
+    refused: ClassVar[Mapping[str, Refusal]] = {"after": not_yet("after")}
+
+    @model_validator(mode="after")
+    def _one(self) -> ForceForm:
+        one_of(self, "text", "token_id", what="a force")
+        return self
+
+
+class ForceRule(RuleForm):
+    """A rule that forces."""
+
+    force: ForceForm
+
+
+def _build(rule: ForceRule, context: Context) -> Force:
+    form = rule.force
+    node = context.child("force", "text" if form.text is not None else "token_id")
+    token_id = form.token_id
+    return Force(
+        text=form.text,
+        token_id=context.param(token_id, node, _TOKEN_ID) if isinstance(token_id, ParamForm) else token_id,
+        at=form.at,
+        span=context.reading.span(node),
+    )
+
+
+KIND = Kind("force", ForceRule, _build)

@@ -1,0 +1,96 @@
+"""What every pydantic model of the language shares: strict types, known keys only, and errors that say what to do.
+
+A model's before-validator reports unknown keys, keys of a later version and keys without a value straight to the
+`Reading` that is passed as validation context (it knows where each mapping stands), and goes on without them, so that
+one mistake does not hide the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A key that is known and not taken here."""
+
+    code: str
+    message: str
+    hint: str | None = None
+
+
+class Reader(Protocol):
+    """What is told about the keys of each mapping that is validated."""
+
+    def keys(self, model: type[Strict], data: dict[Any, Any]) -> None:
+        """Report the keys that the model does not have, those it refuses, and those without a value."""
+
+
+NOT_YET_HINT = "remove it: what this version cannot enforce is refused, never ignored"
+
+
+def not_yet(key: str) -> Refusal:
+    """The refusal of a key that a later version enforces."""
+    return Refusal("not-yet-supported", f"`{key}` is not supported yet", NOT_YET_HINT)
+
+
+class Strict(BaseModel):
+    """The base of all models. `refused` lists keys that are not fields and deserve their own words."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+    refused: ClassVar[Mapping[str, Refusal]] = {}
+
+    @classmethod
+    def known(cls) -> list[str]:
+        """The keys that a mapping of this model may have."""
+        return list(cls.model_fields)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, data: Any, info: ValidationInfo) -> Any:
+        if not isinstance(data, dict) or info.context is None:
+            return data
+        reader: Reader = info.context
+        reader.keys(cls, data)
+        return {key: value for key, value in data.items() if key in cls.model_fields}
+
+
+def problem(
+    code: str, message: str, *, hint: str | None = None, at_key: bool = False, keys: Sequence[str] = ()
+) -> PydanticCustomError:
+    """An error for a validator to raise. `code` is a registered name.
+
+    `at_key`: points at the key of the value instead of the value. `keys`: keys of the value, a mapping, that the error
+    is about: the first is pointed at, the others are shown with it.
+    """
+    context = {"text": message, "hint": hint, "at_key": at_key, "keys": tuple(keys)}
+    # The type of a custom error must be a literal for type checkers; here it is one of the registered names.
+    return PydanticCustomError(code, "{text}", context)  # type: ignore[arg-type,unused-ignore]
+
+
+def later(*values: str) -> Callable[[Any], Any]:
+    """A before-validator for a choice: these values come with a later version."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, str) and value in values:
+            raise problem("not-yet-supported", f"`{value}` is not supported yet", hint=NOT_YET_HINT)
+        return value
+
+    return check
+
+
+def one_of(data: BaseModel, *keys: str, what: str) -> None:
+    """Raise unless exactly one of these keys was given."""
+    given = [key for key in keys if key in data.model_fields_set]
+    names = ", ".join(f"`{key}`" for key in keys[:-1]) + f" or `{keys[-1]}`"
+    if not given:
+        raise problem("missing-key", f"{what} needs {names}")
+    if len(given) > 1:
+        given_names = " and ".join(f"`{key}`" for key in given)
+        raise problem("conflicting-keys", f"{given_names} exclude each other", hint=f"{what} has {names}", keys=given)
