@@ -1,0 +1,122 @@
+"""`policyengine compile`: policies to the artifacts that engines load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from policyengine.cli import exits
+
+if TYPE_CHECKING:
+    from policyengine.language.policyset import PolicySet
+
+
+class Target(StrEnum):
+    """What policies can be compiled for."""
+
+    VLLM = "vllm"
+    TRTLLM = "trtllm"
+    TRTLLM_LLM = "trtllm-llm"
+
+
+def run(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Policy files, or folders of them.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the artifacts go.")],
+    target: Annotated[
+        list[Target] | None, typer.Option(help="Compile for this engine; may be repeated. Default: the project's.")
+    ] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A variable for the policies; may be repeated."),
+    ] = None,
+    package: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The importable package's name. Default: the project's.")
+    ] = None,
+    wheel: Annotated[bool, typer.Option("--wheel", help="Also write dist/*.whl.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 if DIR is not what would be written.")
+    ] = False,
+    allow_unenforced: Annotated[
+        bool,
+        typer.Option("--allow-unenforced", help="Only warn of what a target cannot enforce."),
+    ] = False,
+) -> None:
+    """Compile policies to what vLLM and TensorRT-LLM load."""
+    from policyengine.compiler.artifacts import MODULES, build, check_package
+    from policyengine.compiler.levels import findings, levels_of
+    from policyengine.compiler.output import OutputError, differences, write
+    from policyengine.compiler.pipeline import compile_policies
+    from policyengine.compiler.summary import summary
+    from policyengine.language import load
+    from policyengine.language.diagnostics import NoPoliciesFound, PolicyError
+    from policyengine.language.render import render
+
+    try:
+        policies = _with_targets(load(paths, variables=_pairs(variables or [])), target)
+        targets = [t.value for t in target] if target else list(policies.project.targets)
+        missing = [name for name in targets if name not in MODULES]
+        if missing:
+            _fail(f"target `{missing[0]}` cannot be compiled for yet; there are {', '.join(MODULES)}")
+        name = package or policies.project.package
+        problem = check_package(name)
+        if problem:
+            _fail(f"{problem}: choose another one with --package")
+        program = compile_policies(policies, roots=paths)
+    except NoPoliciesFound as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(exits.NOTHING) from None
+    except PolicyError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(exits.FAILED) from None
+
+    found = findings(program, levels_of(program, targets), policies, allow_unenforced=allow_unenforced)
+    if found:
+        typer.echo(render(found, policies.sources) + "\n", err=True)
+    if any(one.severity == "error" for one in found):
+        raise typer.Exit(exits.FAILED)
+
+    made = build(program, targets=targets, package=name, with_wheel=wheel)
+    try:
+        changed = differences(made.tree, output)
+        if check:
+            _report_check(changed, output)
+            return
+        if changed:
+            write(made.tree, output)
+    except (OutputError, OSError) as error:
+        _fail(str(error))
+    typer.echo(summary(program, made, output, changed=bool(changed)))
+
+
+def _pairs(settings: list[str]) -> dict[str, str]:
+    pairs = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            _fail(f"--set takes NAME=VALUE, not `{setting}`")
+        pairs[name] = value
+    return pairs
+
+
+def _with_targets(policies: PolicySet, target: list[Target] | None) -> PolicySet:
+    """Add targets that are named here and not in the project to the project's: policies that name none follow it."""
+    named = policies.project.targets + tuple(t.value for t in target or ())
+    return replace(policies, project=replace(policies.project, targets=tuple(dict.fromkeys(named))))
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"error: {message}", err=True)
+    raise typer.Exit(exits.FAILED)
+
+
+def _report_check(changed: list[str], output: Path) -> None:
+    if not changed:
+        typer.echo(f"{output} is up to date")
+        return
+    for path in changed:
+        typer.echo(f"not up to date: {output / path}")
+    raise typer.Exit(exits.FINDINGS)

@@ -1,0 +1,139 @@
+"""A program as the files that engines load (design 5): path below the output folder to bytes, the same every time.
+
+Nothing is written here (`output` does that), so that `--check` compares the very bytes that a compile would write.
+"""
+
+from __future__ import annotations
+
+import keyword
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from policyengine.compiler.levels import Levels, levels_of
+from policyengine.compiler.packaging import record, wheel
+from policyengine.compiler.templates import render
+from policyengine.requests import request_schema
+from policyengine.runtime.bundle import ARRAYS, MANIFEST, to_files
+from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Program, RulePlan
+
+# Names that an importable folder beside `vllm/` and `trtllm/` must not have.
+_TAKEN = frozenset({"dist", "policyengine", "tensorrt_llm", "torch", "trtllm", "vllm"}) | sys.stdlib_module_names
+
+REPORT = "REPORT.md"
+# Target: its module in the package, its configuration file, and the templates of both.
+MODULES = {"vllm": ("vllm.py", "vllm.py.j2"), "trtllm": ("trtllm.py", "trtllm.py.j2")}
+CONFIGS = {
+    "vllm": ("vllm/config.yaml", "vllm_config.yaml.j2"),
+    "trtllm": ("trtllm/config.yaml", "trtllm_config.yaml.j2"),
+}
+
+Tree = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What a compile is to write. tree: posix path below the output folder to content."""
+
+    tree: Tree
+    levels: Levels
+    targets: tuple[str, ...]
+    package: str
+
+    def size(self, name: str) -> int:
+        """Bytes of a file of the package."""
+        return len(self.tree[f"{self.package}/{name}"])
+
+
+def check_package(name: str) -> str | None:
+    """Why a name is no good for the package; None if it is."""
+    if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name):
+        return f"`{name}` is not a Python package name"
+    if name in _TAKEN:
+        return f"`{name}` is the name of another package"
+    return None
+
+
+def build(program: Program, *, targets: Iterable[str], package: str, with_wheel: bool = False) -> Build:
+    """All files of a compiled program for these targets; raises ValueError for a package name that cannot be used."""
+    problem = check_package(package)
+    if problem:
+        raise ValueError(problem)
+    chosen = tuple(target for target in MODULES if target in set(targets))
+    levels = levels_of(program, chosen)
+    about = {"levels": _levels_json(program, levels), "request_schema": request_schema(program.policies)}
+    bundle = to_files(program, about)
+    version = f"0+{program.digest[:12]}"
+    info = f"{package}-{version}.dist-info"
+
+    module = {f"{package}/__init__.py": render("init.py.j2", digest=program.digest)}
+    for target in chosen:
+        name, template = MODULES[target]
+        module[f"{package}/{name}"] = render(template)
+    module |= {f"{package}/{name}": bundle[name] for name in (MANIFEST, ARRAYS)}
+    metadata = {f"{info}/METADATA": render("METADATA.j2", package=package, version=version)}
+
+    tree: Tree = module | metadata
+    tree[f"{info}/RECORD"] = record(tree, f"{info}/RECORD")
+    for target in chosen:
+        name, template = CONFIGS[target]
+        tree[name] = render(template, package=package)
+    tree[REPORT] = _report(program, levels, chosen, len(bundle[ARRAYS]))
+    if with_wheel:
+        tree[f"dist/{package}-{version}-py3-none-any.whl"] = wheel(module | metadata, info)
+    return Build(tree, levels, chosen, package)
+
+
+def kind(rule: RulePlan) -> str:
+    """The key of a rule's kind, as in a policy file."""
+    for cls, name in ((BanPlan, "ban"), (ForcePlan, "force"), (MinTokensPlan, "min_tokens"), (BiasPlan, "bias")):
+        if isinstance(rule.body, cls):
+            return name
+    return "rewrite"
+
+
+def rule_name(program: Program, rule: RulePlan) -> str:
+    """`policy/rule`, as people write it."""
+    return f"{program.policies[rule.policy].name}/{rule.id}"
+
+
+def _levels_json(program: Program, levels: Levels) -> dict[str, Any]:
+    return {
+        rule_name(program, rule): {target: {"how": level.how, "detail": level.detail} for target, level in row.items()}
+        for rule, row in zip(program.rules, levels, strict=True)
+    }
+
+
+def _report(program: Program, levels: Levels, targets: tuple[str, ...], array_bytes: int) -> bytes:
+    names = [policy.name for policy in program.policies]
+    rules = [
+        {"name": rule_name(program, rule), "what": _what(rule), "levels": row}
+        for rule, row in zip(program.rules, levels, strict=True)
+    ]
+    sizes = [
+        {
+            "use": one.use,
+            "policies": ", ".join(names[i] for i in one.policies),
+            "targets": ", ".join(one.targets),
+            "phrases": len(one.phrases),
+            "states": one.automaton.n_states,
+        }
+        for one in program.components
+    ]
+    return render(
+        "REPORT.md.j2",
+        policies=program.policies,
+        rules=rules,
+        targets=targets,
+        sizes=sizes,
+        digest=program.digest,
+        array_bytes=array_bytes,
+    )
+
+
+def _what(rule: RulePlan) -> str:
+    body = rule.body
+    if isinstance(body, BanPlan):
+        return f"ban, {'avoid' if body.avoid else body.text_action.kind}"
+    return kind(rule)

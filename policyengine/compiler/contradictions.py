@@ -1,0 +1,144 @@
+"""What is provably contradictory before any request: rules that are certain to meet and cannot both hold.
+
+Only certain cases are errors. Whether two policies meet that a request may or may not combine, and what a text becomes
+in a vocabulary, is decided when it is known: by the session and by binding.
+"""
+
+from __future__ import annotations
+
+from policyengine.compiler.shown import banned_in
+from policyengine.compiler.work import Source, Work
+from policyengine.language.diagnostics import Label, diagnostic, quoted
+from policyengine.language.policyset import Ban, Force, ParamRef, Rewrite
+
+
+def check_forces(work: Work) -> None:
+    """Two forces that want different things at one position."""
+    found = [(source, source.rule.body) for source in work.sources if isinstance(source.rule.body, Force)]
+    for i, (second, late) in enumerate(found):
+        for first, early in found[:i]:
+            if work.together(first, second) and _clash(early, late):
+                work.diagnostics.append(
+                    diagnostic(
+                        "conflicting-forces",
+                        f"`{work.name(second)}` and `{work.name(first)}` force different tokens at one position",
+                        second.rule.body_span,
+                        label=_what(late),
+                        labels=[Label(first.rule.body_span, _what(early))],
+                        hint="one position can hold one token: remove one of the rules, or give them other positions",
+                    )
+                )
+
+
+def check_forced_tokens(work: Work) -> None:
+    """A forced token id that a ban lists."""
+    for source in work.sources:
+        body = source.rule.body
+        if not isinstance(body, Force) or not isinstance(body.token_id, int):
+            continue
+        for other in work.sources:
+            ban = other.rule.body
+            if isinstance(ban, Ban) and body.token_id in ban.token_ids and work.together(source, other):
+                work.diagnostics.append(
+                    diagnostic(
+                        "forced-contains-banned",
+                        f"`{work.name(source)}` forces token {body.token_id}, which `{work.name(other)}` bans",
+                        source.rule.body_span,
+                        labels=[Label(other.rule.body_span, "banned here")],
+                        hint="the ban wins over everything, and nothing could be generated: force another token, or "
+                        "take it off the ban",
+                    )
+                )
+
+
+def check_forced_texts(work: Work) -> None:
+    """A forced text that holds a phrase which is masked, or which ends the answer, whenever it is written."""
+    for index, source in enumerate(work.sources):
+        body = source.rule.body
+        if not isinstance(body, Force) or not isinstance(body.text, str):
+            continue
+        for hit in banned_in(work, index, body.text, "start" if body.at in ("start", 0) else "middle"):
+            ban = work.sources[hit.rule]
+            if _kind(ban) == "redact":
+                continue  # the text level can do that to a forced text as to any other
+            work.diagnostics.append(
+                diagnostic(
+                    "forced-contains-banned",
+                    f"`{work.name(source)}` forces {quoted(body.text)}, which contains {quoted(hit.phrase.text)}, a "
+                    f"phrase that `{work.name(ban)}` bans",
+                    source.rule.body_span,
+                    labels=[Label(hit.phrase.span, "banned here")],
+                    hint="the ban wins over everything, so that the text could never be written: force another text, "
+                    "or ban less",
+                )
+            )
+
+
+def check_shown_texts(work: Work) -> None:
+    """A replacement or closing message that would itself show a banned phrase to the client."""
+    for index, source in enumerate(work.sources):
+        body = source.rule.body
+        if not isinstance(body, Ban) or not body.phrases or not body.fallback.text:
+            continue
+        shown, kind = body.fallback.text, body.fallback.kind
+        for hit in banned_in(work, index, shown, "alone"):
+            ban = work.sources[hit.rule]
+            what = "replacement" if kind == "redact" else "message"
+            work.diagnostics.append(
+                diagnostic(
+                    "message-contains-banned",
+                    f"the {what} {quoted(shown)} of `{work.name(source)}` contains {quoted(hit.phrase.text)}, a phrase "
+                    f"that `{work.name(ban)}` bans",
+                    source.rule.body_span,
+                    labels=[Label(hit.phrase.span, "banned here")],
+                    hint=f"choose another {what}: it is shown to the client",
+                )
+            )
+
+
+def check_rewrites(work: Work) -> None:
+    """Everything in capitals and everything in small letters at once."""
+    found = [(source, source.rule.body) for source in work.sources if isinstance(source.rule.body, Rewrite)]
+    for i, (second, late) in enumerate(found):
+        for first, early in found[:i]:
+            if {early.to, late.to} == {"upper", "lower"} and work.together(first, second):
+                work.diagnostics.append(
+                    diagnostic(
+                        "conflicting-rewrites",
+                        f"`{work.name(second)}` rewrites to {late.to} and `{work.name(first)}` to {early.to}",
+                        second.rule.body_span,
+                        labels=[Label(first.rule.body_span, "the other rewrite")],
+                        hint="text can leave in one case only: remove one of the rules",
+                    )
+                )
+
+
+def _kind(source: Source) -> str:
+    """What the text level does for a ban; "avoid" where tokens are masked."""
+    body = source.rule.body
+    return body.action.kind if isinstance(body, Ban) else ""
+
+
+def _clash(a: Force, b: Force) -> bool:
+    if isinstance(a.text, ParamRef) or isinstance(b.text, ParamRef):
+        return False
+    if isinstance(a.token_id, ParamRef) or isinstance(b.token_id, ParamRef):
+        return False
+    if a.text is None and b.text is None:
+        return a.token_id != b.token_id and ("every" in (a.at, b.at) or _position(a) == _position(b))
+    if a.text is None or b.text is None:
+        # A text beside one token for every position: at best the text says the same as that token already does.
+        return "every" in (a.at, b.at)
+    # The same tokens from the same position on would be the same text, or the head of it.
+    same_place = _position(a) == _position(b)
+    return same_place and not (a.text.startswith(b.text) or b.text.startswith(a.text))
+
+
+def _position(force: Force) -> int | str:
+    return 0 if force.at == "start" else force.at
+
+
+def _what(force: Force) -> str:
+    value = f"token {force.token_id}" if force.text is None else f"text {quoted(str(force.text))}"
+    where = {"start": "at the start", "every": "at every position"}.get(str(force.at), f"at position {force.at}")
+    return f"{value} {where}"

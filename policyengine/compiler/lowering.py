@@ -1,0 +1,132 @@
+"""Policies and rules in their final order, as the plain data of a program."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from policyengine.compiler.work import Source, Work
+from policyengine.language import policyset as said
+from policyengine.runtime import program as plan
+
+
+def resolve_policies(work: Work) -> None:
+    """Sort the policies by file name and settle their targets."""
+    policies = work.given.policies
+    files = relative_files([policy.file for policy in policies], work.roots)
+    order = sorted(range(len(policies)), key=lambda i: (files[i], policies[i].name))
+    default = work.given.project.targets
+    work.policies = tuple(policies[i] for i in order)
+    work.plans = tuple(_policy(policies[i], files[i], default) for i in order)
+
+
+def lower_rules(work: Work) -> None:
+    """Rules by policy (file name), then id: their place is their rank in ties."""
+    work.sources = tuple(
+        Source(index, rule)
+        for index, policy in enumerate(work.policies)
+        for rule in sorted(policy.rules, key=lambda rule: rule.id)
+    )
+    work.rules = tuple(
+        plan.RulePlan(
+            policy=source.policy,
+            id=source.rule.id,
+            line=source.rule.span.line,
+            body=_body(source.rule),
+            device=tuple(sorted(source.rule.when.device)),
+        )
+        for source in work.sources
+    )
+
+
+def relative_files(files: Sequence[str], roots: Iterable[str]) -> list[str]:
+    """File names relative to the root (a folder, or the file itself) each was found under, in posix form.
+
+    Without roots: relative to the innermost folder that holds all files. The result does not depend on the working
+    directory.
+    """
+    folders = sorted((_absolute(root) for root in roots), key=len, reverse=True)
+    full = [_absolute(file) for file in files]
+    if not folders and full:
+        folders = [posixpath.commonpath([posixpath.dirname(file) for file in full])]
+    return [_below(file, folders) for file in full]
+
+
+def _absolute(path: str) -> str:
+    return Path(os.path.abspath(path)).as_posix()
+
+
+def _below(file: str, folders: Iterable[str]) -> str:
+    for folder in folders:
+        if file.startswith(folder.rstrip("/") + "/"):
+            return posixpath.relpath(file, folder)
+    return posixpath.basename(file)
+
+
+def _policy(policy: said.Policy, file: str, default: tuple[said.Target, ...]) -> plan.PolicyPlan:
+    targets = default if policy.targets is None else policy.targets
+    return plan.PolicyPlan(
+        name=policy.name,
+        file=file,
+        description=policy.description,
+        owner=policy.owner,
+        activation=policy.activation,
+        targets=tuple(sorted(set(targets))),
+        parameters=tuple(_parameter(policy.parameters[name]) for name in sorted(policy.parameters)),
+    )
+
+
+def _parameter(parameter: said.Parameter) -> plan.ParameterPlan:
+    default = parameter.default
+    return plan.ParameterPlan(
+        name=parameter.name,
+        type=parameter.type,
+        default=float(default) if parameter.type == "number" and default is not None else default,
+        ge=None if parameter.ge is None else float(parameter.ge),
+        le=None if parameter.le is None else float(parameter.le),
+        max_length=parameter.max_length,
+        choices=parameter.choices,
+        description=parameter.description,
+    )
+
+
+def _body(rule: said.Rule) -> plan.RuleBody:
+    body = rule.body
+    if isinstance(body, said.Ban):
+        return plan.BanPlan(
+            avoid=body.action.kind == "avoid",
+            text_action=_text_action(body.fallback, rule.id),
+            token_ids=tuple(sorted(set(body.token_ids))),
+        )
+    if isinstance(body, said.Force):
+        text = param(body.text) if isinstance(body.text, said.ParamRef) else body.text
+        token = param(body.token_id) if isinstance(body.token_id, said.ParamRef) else body.token_id
+        return plan.ForcePlan(text, token, body.at)
+    if isinstance(body, said.MinTokens):
+        return plan.MinTokensPlan(param(body.n) if isinstance(body.n, said.ParamRef) else body.n)
+    if isinstance(body, said.Bias):
+        return plan.BiasPlan(tuple(sorted(((token, weight(value)) for token, value in body.token_ids), key=_token)))
+    return plan.RewritePlan(body.to)
+
+
+def _text_action(action: said.Action, rule: str) -> plan.TextAction:
+    if action.kind == "avoid":
+        raise ValueError(f"rule {rule}: `avoid` has no meaning at the text level")
+    reason = rule if action.reason is None and action.kind != "redact" else action.reason
+    return plan.TextAction(action.kind, action.text, reason)
+
+
+def weight(value: float | said.ParamRef) -> float | plan.Param:
+    """A bias as the program holds it."""
+    return param(value) if isinstance(value, said.ParamRef) else float(value)
+
+
+def param(ref: said.ParamRef) -> plan.Param:
+    """A reference to a request parameter as the program holds it."""
+    return plan.Param(ref.name)
+
+
+def _token(pair: tuple[int, float | plan.Param]) -> int:
+    return pair[0]

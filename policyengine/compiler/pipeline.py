@@ -1,0 +1,58 @@
+"""PolicySet to Program: the whole compiler as one ordered list of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from policyengine.compiler.components import build_components
+from policyengine.compiler.contradictions import (
+    check_forced_texts,
+    check_forced_tokens,
+    check_forces,
+    check_rewrites,
+    check_shown_texts,
+)
+from policyengine.compiler.lowering import lower_rules, resolve_policies
+from policyengine.compiler.parameters import check_parameters
+from policyengine.compiler.work import Work
+from policyengine.language.diagnostics import PolicyError
+from policyengine.language.policyset import PolicySet
+from policyengine.requests import build_parser
+from policyengine.runtime.digest import program_digest
+from policyengine.runtime.program import Program
+
+Pass = Callable[[Work], None]
+
+PASSES: tuple[Pass, ...] = (
+    resolve_policies,  # policies by file name, their targets settled: everything below refers to them by place
+    check_parameters,
+    lower_rules,  # rules by file name and id: their place is their rank in ties
+    build_components,  # phrases into automata; needs the ranks
+    check_forces,  # contradictions from here on; those about phrases ask the automata themselves
+    check_forced_tokens,
+    check_forced_texts,
+    check_shown_texts,
+    check_rewrites,
+)
+
+
+def compile_policies(policies: PolicySet, *, roots: Iterable[str] = ()) -> Program:
+    """Compile policies to a program; the same policies give the same program, wherever they lie.
+
+    roots: the paths that were given to `load`, to which recorded file names are relative; without them the names are
+    relative to the folder that holds all files. Raises `PolicyError` with every contradiction that can be proven.
+    """
+    work = Work(policies, tuple(roots))
+    for run in PASSES:
+        run(work)
+    if work.diagnostics:
+        raise PolicyError(work.diagnostics, policies.sources)
+    hold = policies.project.max_hold
+    return Program(
+        policies=work.plans,
+        rules=work.rules,
+        components=work.components,
+        max_hold=hold,
+        digest=program_digest(work.plans, work.rules, work.components, hold),
+        parse_request=build_parser(work.plans),
+    )
