@@ -9,6 +9,7 @@ from policyengine.automata.folding import FoldSpec
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.requests import build_parser
+from policyengine.runtime.digest import program_digest
 from policyengine.runtime.program import (
     BanPlan,
     BiasPlan,
@@ -82,9 +83,9 @@ def program(
         rules.append(RulePlan(owner, f"r{len(rules)}", len(rules) + 1, avoid(), device))
         targets = policies[owner].targets
         components.append(Component("avoid", (owner,), targets, device, automaton, ranks, tuple(phrases)))
-    plans = tuple(policies)
-    digest = f"{len(policies)}{len(rules)}".ljust(64, "0")
-    return Program(plans, tuple(rules), tuple(components), 4096, digest, build_parser(plans))
+    plans, hold = tuple(policies), 4096
+    digest = program_digest(plans, tuple(rules), tuple(components), hold)
+    return Program(plans, tuple(rules), tuple(components), hold, digest, build_parser(plans))
 
 
 def avoid(*token_ids: int) -> BanPlan:

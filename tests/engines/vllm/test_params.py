@@ -1,0 +1,100 @@
+"""What happens to a request in the API process: refusals, the reserved key, the minimum length."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from vllm import SamplingParams
+
+from policyengine.engines.vllm.params import validate
+from policyengine.runtime.errors import RequestError
+from policyengine.runtime.program import ForcePlan, MinTokensPlan, Param, ParameterPlan, Program
+from tests.engines.vllm.programs import avoid, policy, program
+
+PIN = program(
+    [policy("pin", "always", [ParameterPlan("target_token", "token_id")])],
+    [(0, ForcePlan(None, Param("target_token"), "every"))],
+)
+LONG = program(
+    [
+        policy("house", "always"),
+        policy("long", parameters=[ParameterPlan("min_len", "integer", default=7)]),
+        policy("elsewhere", "always", targets=("trtllm-llm",)),
+    ],
+    [(0, MinTokensPlan(3)), (1, MinTokensPlan(Param("min_len"))), (2, MinTokensPlan(50))],
+)
+BANS = program([policy("bans")], [(0, avoid(3))])
+
+
+def checked(compiled: Program, **settings: Any) -> SamplingParams:
+    params = SamplingParams(**settings)
+    validate(compiled, params, "cpu")
+    return params
+
+
+class InputProcessor:
+    """Stands where vLLM's class of that name does: it owns the configuration and calls the check."""
+
+    def __init__(self, logprobs_mode: str) -> None:
+        self.model_config = SimpleNamespace(logprobs_mode=logprobs_mode)
+
+    def check(self, params: SamplingParams) -> None:
+        (lambda: validate(BANS, params, "cpu"))()
+
+
+@pytest.mark.parametrize("value", ["x", "128", [128], 1.5, True, -1])
+def test_wrong_parameter_is_refused_by_name(value: object) -> None:
+    """The message names the parameter; vLLM makes a 400 of any ValueError."""
+    with pytest.raises(RequestError, match="target_token") as caught:
+        checked(PIN, extra_args={"target_token": value})
+    assert isinstance(caught.value, ValueError)
+
+
+def test_other_keys_and_absent_arguments_pass() -> None:
+    """Keys that are not ours are left alone."""
+    assert checked(PIN).extra_args is None
+    assert checked(PIN, extra_args={"kv_transfer": 1}).extra_args == {"kv_transfer": 1}
+
+
+def test_reserved_key_of_a_client_is_deleted() -> None:
+    """Only the server may assign; the client's dictionary itself is not changed."""
+    mine = {"policyengine_assigned": ["house"], "target_token": 5}
+    assert checked(PIN, extra_args=mine).extra_args == {"target_token": 5}
+    assert "policyengine_assigned" in mine
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        ({}, 3),
+        ({"extra_args": {"policies": ["long"]}}, 7),
+        ({"extra_args": {"policies": ["long"], "min_len": 12}}, 12),
+        ({"extra_args": {"policies": ["long"], "min_len": 1}}, 3),
+        ({"extra_args": {"policies": ["long"], "min_len": 400}}, 16),
+        ({"min_tokens": 9}, 9),
+        ({"max_tokens": 2}, 2),
+        ({"max_tokens": None, "extra_args": {"policies": ["long"], "min_len": 400}}, 400),
+    ],
+)
+def test_minimum_length_holds_back_stop_strings_too(settings: dict[str, Any], least: int) -> None:
+    """`min_tokens` becomes the largest that applies here, but never more than `max_tokens` (16 by default)."""
+    assert checked(LONG, **settings).min_tokens == least
+
+
+@pytest.mark.parametrize("asked", [{"logprobs": 5}, {"logprobs": -1}, {"logprob_token_ids": [3]}])
+def test_logprobs_that_would_show_banned_tokens_are_refused(asked: dict[str, Any]) -> None:
+    """Raw logprobs are taken before the policies act; where the mode cannot be seen, it counts as raw."""
+    banned = SamplingParams(extra_args={"policies": ["bans"]}, **asked)
+    with pytest.raises(RequestError, match=r"--logprobs-mode processed_logprobs"):
+        InputProcessor("raw_logprobs").check(banned)
+    with pytest.raises(RequestError, match="logprobs"):
+        validate(BANS, banned, "cpu")
+    InputProcessor("processed_logprobs").check(banned)
+    InputProcessor("raw_logprobs").check(SamplingParams(**asked))  # runs under no ban
+
+
+def test_the_chosen_tokens_own_logprob_is_never_refused() -> None:
+    """It shows nothing that was withheld."""
+    InputProcessor("raw_logprobs").check(SamplingParams(extra_args={"policies": ["bans"]}, logprobs=0))
