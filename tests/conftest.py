@@ -1,7 +1,36 @@
-"""Settings that every test shares."""
+"""Settings and vocabularies that every test shares."""
 
+from __future__ import annotations
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from policyengine.automata.vocabulary import Vocabulary
 
 # Machines differ and are shared: how long an example takes is never a reason to fail.
 settings.register_profile("policyengine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("policyengine")
+
+
+@pytest.fixture(scope="session")
+def toy() -> Vocabulary:
+    """The 24 ids of the cases, 17 to 23 of them padding."""
+    from tests import vocabularies
+
+    return vocabularies.toy()
+
+
+@pytest.fixture(scope="session")
+def small() -> Vocabulary:
+    """A byte-level BPE of 4,096 ids."""
+    from tests import vocabularies
+
+    return vocabularies.small()
+
+
+@pytest.fixture(scope="session")
+def real() -> Vocabulary:
+    """A real vocabulary of 131,072 ids."""
+    from tests import vocabularies
+
+    return vocabularies.real()

@@ -138,22 +138,21 @@ def mapping_arrays(mapping: dict[int, tuple[int, ...]]) -> list[np.ndarray]:
     ]
 
 
-def main(folder: Path) -> None:
-    """Write the file beside `unicode_data.py`."""
-    data = Database(folder)
+def write(data: Database, path: Path) -> None:
+    """Write the tables of a database whose version `unicode_data.py` names."""
     if data.version != target.UNICODE_VERSION:
-        raise ValueError(f"{folder} holds Unicode {data.version}, unicode_data.py names {target.UNICODE_VERSION}")
+        raise ValueError(f"{data.folder} holds Unicode {data.version}, unicode_data.py names {target.UNICODE_VERSION}")
     both = np.stack([join_classes(data), flags(data)], axis=1)
     starts = np.flatnonzero(np.concatenate(([True], (both[1:] != both[:-1]).any(axis=1))))
     arrays = [starts.astype("<u4"), both[starts, 0], both[starts, 1]]
     arrays += mapping_arrays({cp: data.nfkd(cp) for cp in data.decomposition})
     arrays += mapping_arrays(data.casefold)
-    with target._FILE.open("wb") as file:
+    with path.open("wb") as file:
         file.write(target._MAGIC)
         for array in arrays:
             np.save(file, np.ascontiguousarray(array), allow_pickle=False)
-    print(f"{target._FILE}: {target._FILE.stat().st_size} bytes, {len(starts)} ranges")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    write(Database(Path(sys.argv[1])), target._FILE)
+    print(f"{target._FILE}: {target._FILE.stat().st_size} bytes")

@@ -1,0 +1,251 @@
+"""A slow, obvious oracle for phrases, at the level of text and of tokens.
+
+It shares no code with policyengine: text is searched whole, tokens are decoded and the text searched again. What it
+says follows the definitions of the language word by word; where it and the product differ, one of them is wrong.
+
+Texts must keep to characters that Unicode 14 knows: Python's `unicodedata` and `regex` are of other versions than the
+product's tables, and agree with them there.
+"""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import regex
+
+# Scripts that do not separate words by spaces.
+_UNSPACED = (
+    *("Han", "Hiragana", "Katakana", "Bopomofo", "Yi", "Nushu", "Tangut", "Khitan_Small_Script", "Phags_Pa"),
+    *("Thai", "Lao", "Khmer", "Myanmar", "Tibetan", "New_Tai_Lue", "Tai_Le", "Tai_Tham", "Tai_Viet", "Ahom"),
+    *("Javanese", "Balinese", "Batak", "Buginese", "Kawi", "Makasar", "Rejang", "Vai"),
+    *("Cuneiform", "Egyptian_Hieroglyphs", "Anatolian_Hieroglyphs"),
+)
+# Characters that all scripts share by name, but that only such scripts use: marks and signs of Japanese and Chinese,
+# and one of Javanese and Buginese.
+_UNSPACED_SHARED = set(
+    "\u3006\u302a\u302b\u302c\u302d\u3031\u3032\u3033\u3034\u3035\u303c\u3099\u309a\u30fc\ua9cf\uff70\uff9e\uff9f"
+)
+# Scripts that separate words by spaces; enough of them for the texts of the tests.
+_SPACED = (
+    *("Latin", "Greek", "Cyrillic", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Hangul", "Armenian"),
+    *("Georgian", "Ethiopic", "Cherokee", "Linear_B", "Coptic", "Deseret"),
+)
+
+_WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]")
+_UNSPACED_RE = regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in _UNSPACED) + "]")
+_SHARED_RE = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
+_INHERITED_RE = regex.compile(r"\p{Script=Inherited}")
+_INVISIBLE_RE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
+_SPACE_RE = regex.compile(r"\p{White_Space}")
+_SCRIPT_RES = {name: regex.compile(rf"\p{{Script={name}}}") for name in _SPACED}
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A banned phrase with its options, named as in the language."""
+
+    text: str
+    match: Literal["word", "prefix", "substring"] = "word"
+    case: Literal["insensitive", "sensitive"] = "insensitive"
+    normalize: frozenset[str] = frozenset({"nfkc", "invisible"})
+    gaps: Literal["spaces", "literal"] = "spaces"
+    word_end: Literal["eager", "exact"] = "eager"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A match: which phrase, and the code points of the original text that it covers."""
+
+    phrase: int
+    start: int
+    end: int
+
+
+# -- characters ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def word_kind(ch: str) -> str | None:
+    """None: always an edge. "any": a word character of every script. Else the script whose words it belongs to."""
+    if not _WORD.match(ch) or ch in "\u200c\u200d" or _UNSPACED_RE.match(ch) or ch in _UNSPACED_SHARED:
+        return None
+    if _SHARED_RE.match(ch):
+        return "any"
+    return next((name for name, pattern in _SCRIPT_RES.items() if pattern.match(ch)), "some other script")
+
+
+def edge_between(a: str, b: str) -> bool:
+    """Whether there is an edge between two neighbours of the folded text."""
+    kinds = {word_kind(a), word_kind(b)}
+    return None in kinds or len(kinds - {"any"}) > 1
+
+
+@cache
+def fold_char(ch: str, case: str, normalize: frozenset[str], gaps: str) -> str:
+    """What one character of the text becomes."""
+    if "nfkc" in normalize:
+        ch = "".join(_decompose(ch))
+    if case == "insensitive":
+        ch = "".join(part.casefold() for part in ch)
+    if "marks" in normalize:
+        ch = "".join(p for p in ch if not (unicodedata.category(p) == "Mn" and _INHERITED_RE.match(p)))
+    if "invisible" in normalize:
+        ch = "".join(p for p in ch if not _INVISIBLE_RE.match(p))
+    if gaps == "spaces":
+        ch = "".join(" " if _SPACE_RE.match(p) else p for p in ch)
+    return ch
+
+
+def _decompose(ch: str) -> Iterator[str]:
+    """Full compatibility decomposition, by single steps and without reordering."""
+    if "\uac00" <= ch <= "\ud7a3":
+        yield from unicodedata.normalize("NFD", ch)
+        return
+    parts = [part for part in unicodedata.decomposition(ch).split() if not part.startswith("<")]
+    if not parts:
+        yield ch
+    for part in parts:
+        yield from _decompose(chr(int(part, 16)))
+
+
+def fold(text: str, phrase: Phrase) -> tuple[str, list[int]]:
+    """The folded text, and for each of its characters the place in `text` that it came from."""
+    out: list[str] = []
+    origin: list[int] = []
+    for place, ch in enumerate(text):
+        for part in fold_char(ch, phrase.case, phrase.normalize, phrase.gaps):
+            if phrase.gaps == "spaces" and part == " " and out and out[-1] == " ":
+                continue  # a run of white space counts as one
+            out.append(part)
+            origin.append(place)
+    return "".join(out), origin
+
+
+# -- texts ---------------------------------------------------------------------------------------------------------
+
+
+def _places(text: str, phrase: Phrase, end: Literal["open", "edge", "word"]) -> list[tuple[int, int]]:
+    """Where the phrase stands in a folded text, as ranges of folded characters.
+
+    end: what follows the text. "open": not known yet, so a phrase there that needs an edge does not count. "edge": an
+    edge, so it does. "word": only those at the end that wait for an edge.
+    """
+    wanted, _ = fold(phrase.text, phrase)
+    if not wanted:
+        raise ValueError(f"{phrase} is empty once folded")
+    found = []
+    at = text.find(wanted)
+    while at >= 0:
+        last = at + len(wanted)
+        left = at == 0 or edge_between(text[at - 1], wanted[0])
+        needs_right = phrase.match == "word" and word_kind(wanted[-1]) is not None
+        waits = needs_right and last == len(text)
+        right = not needs_right or (end != "open" if waits else edge_between(wanted[-1], text[last]))
+        if (left or phrase.match == "substring") and right and (waits or end != "word"):
+            found.append((at, last))
+        at = text.find(wanted, at + 1)
+    return found
+
+
+def find(text: str, phrases: Sequence[Phrase]) -> set[Found]:
+    """All matches in a whole text, overlapping ones too."""
+    result = set()
+    for index, phrase in enumerate(phrases):
+        folded, origin = fold(text, phrase)
+        for start, end in _places(folded, phrase, "edge"):
+            result.add(Found(index, origin[start], origin[end - 1] + 1))
+    return result
+
+
+# -- tokens --------------------------------------------------------------------------------------------------------
+
+
+def decode(tokens: Iterable[bytes | None]) -> tuple[str, bytes]:
+    """The complete characters that the tokens spell, and the bytes of one that is not complete."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(b"".join(token or b"" for token in tokens))
+    return text, decoder.getstate()[0]
+
+
+def completions(tail: bytes) -> Iterator[str]:
+    """Every character whose encoding starts with these bytes."""
+    length = 2 if tail[0] < 0xE0 else 3 if tail[0] < 0xF0 else 4
+    for rest in itertools.product(range(0x80, 0xC0), repeat=length - len(tail)):
+        try:
+            yield (tail + bytes(rest)).decode()
+        except UnicodeDecodeError:
+            continue
+
+
+Place = tuple[int, int]  # phrase, place of its first folded character
+
+
+class TokenOracle:
+    """What may not be chosen, by the definition of the token level. All phrases are bans with `avoid`."""
+
+    def __init__(self, tokens: Sequence[bytes | None], eos: Iterable[int], phrases: Sequence[Phrase]) -> None:
+        self.tokens, self.eos, self.phrases = tokens, tuple(eos), tuple(phrases)
+
+    def _in(self, text: str, end: Literal["open", "edge", "word"], phrases: Iterable[int] | None = None) -> set[Place]:
+        result = set()
+        for index in range(len(self.phrases)) if phrases is None else phrases:
+            phrase = self.phrases[index]
+            folded, _ = fold(text, phrase)
+            result.update((index, start) for start, _ in _places(folded, phrase, end))
+        return result
+
+    def complete(self, text: str) -> set[Place]:
+        """The matches that nothing that may follow can undo."""
+        return self._in(text, "open")
+
+    def complete_at_end(self, text: str, tail: bytes) -> set[Place]:
+        """The matches if the output ends here; an incomplete character shows as U+FFFD."""
+        return self._in(text + ("\N{REPLACEMENT CHARACTER}" if tail else ""), "edge")
+
+    def eager_at_end(self, text: str, tail: bytes) -> set[Place]:
+        """The banned words that the text ends in and that `eager` forbids to end in."""
+        eager = [i for i, phrase in enumerate(self.phrases) if phrase.word_end == "eager"]
+        return set() if tail else self._in(text, "word", eager)
+
+    def would_match(self, before: tuple[str, bytes], after: tuple[str, bytes]) -> bool:
+        """Whether the step from one decoded output to a longer one completes a match, or leaves what eager forbids."""
+        if self.complete(after[0]) - self.complete(before[0]):
+            return True
+        if self.eager_at_end(*after) - self.eager_at_end(*before):
+            return True
+        text, tail = after
+        if not tail or after == before:
+            return False
+        return all(self.would_match(before, (text + ch, b"")) for ch in completions(tail))
+
+    def is_masked(
+        self, history: Sequence[int], token: int, *, stop_token_ids: Iterable[int] = (), last: bool = False
+    ) -> bool:
+        """Whether the definition forbids this token after these; `last`: nothing can follow it under `max_tokens`."""
+        data = self.tokens[token]
+        if data is None:
+            return False
+        before = decode(self.tokens[i] for i in history)
+        after = decode([*(self.tokens[i] for i in history), data])
+        if self.would_match(before, after):
+            return True
+        if (token in self.eos or token in set(stop_token_ids)) and (
+            self.complete_at_end(*before) - self.complete(before[0])
+        ):
+            return True
+        return last and bool(self.complete_at_end(*after) - self.complete(before[0]))
+
+    def masked(self, history: Sequence[int], *, stop_token_ids: Iterable[int] = (), last: bool = False) -> set[int]:
+        """All ids that may not be chosen now. If no id with a token is left, all but the first EOS."""
+        ids = range(len(self.tokens))
+        stop = frozenset(stop_token_ids)
+        masked = {i for i in ids if self.is_masked(history, i, stop_token_ids=stop, last=last)}
+        if all(i in masked for i in ids if self.tokens[i] is not None):
+            return set(ids) - {self.eos[0]}
+        return masked
