@@ -41,6 +41,9 @@ def find(paths: Sequence[StrPath], report: Report) -> list[PolicyFile]:
     """The policy files of these paths, each once, in order."""
     found: dict[Path, PolicyFile] = {}
     for given in paths:
+        if not os.fspath(given):  # an unset variable of a shell, which must not mean the working directory
+            report.add("unreadable-file", "an empty path names nothing", top(""))
+            continue
         for file in _below(Path(given), report):
             found.setdefault(Path(os.path.realpath(file.path)), file)
             if len(found) > limits.FILES.default:

@@ -37,4 +37,5 @@ BIAS: Final = Limit(
     100, "the largest bias either way", "logits are smaller than this; more is a mistake or an overflow"
 )
 MAX_HOLD: Final = Limit(1_048_576, "code points that a stream may hold", "held text is memory of every running answer")
+REPORTED: Final = Limit(1_000, "diagnostics of one file", "a long list of one mistake must not fill memory")
 SHOWN: Final = Limit(50, "diagnostics shown of one file", "the first ones are the ones that people fix")

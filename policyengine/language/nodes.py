@@ -134,7 +134,7 @@ def compose(source: Source, report: Report, loader: Any = None) -> Mapping | Non
         report.add("empty-file", f"`{source.name}` has no content", top(source.name))
         return None
     if not isinstance(root, Mapping):
-        got = "a list" if isinstance(root, Sequence) else "text"
+        got = "a list" if isinstance(root, Sequence) else "a single value"
         report.add("wrong-type", f"a file must be a mapping, not {got}", root.span(source))
         return None
     return root
@@ -156,6 +156,8 @@ class _Builder:
         documents = 0
         for event in events:
             kind = type(event)
+            if self._report.full(self._source.name):
+                raise _Stop
             if kind is ScalarEvent:
                 self._attach(self._scalar(event))
             elif kind is SequenceStartEvent:

@@ -152,7 +152,8 @@ def _parameter(reading: Reading, name: str, key: Scalar, node: Node, data: Any) 
         hint = f"letters, digits, `_` and `-`, not starting with a digit, at most {limits.NAME_LENGTH.default}"
         reading.add("invalid-value", f"{quoted(name)} is no name for a parameter", key, hint=hint)
     elif name in _RESERVED:
-        reading.add("invalid-value", f"{quoted(name)} is a key of a request that means something else", key)
+        message = f"a parameter cannot be named {quoted(name)}: requests use that key for something else"
+        reading.add("reserved-parameter", message, key, hint="choose another name")
     kind = data.get("type") if isinstance(data, dict) else None
     form = _FORMS.get(kind) if isinstance(kind, str) else None
     if form is None:

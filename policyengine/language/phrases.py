@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -66,10 +66,10 @@ def fold_spec(options: PhraseOptions) -> FoldSpec:
     )
 
 
-def accepted(phrases: Iterable[Phrase], options: PhraseOptions, report: Report) -> tuple[Phrase, ...]:
-    """The phrases that can match something; what is wrong with the others is reported at each."""
+def accept(options: PhraseOptions, report: Report) -> Callable[[Phrase], bool]:
+    """A test for phrases: whether one can match something. What is wrong with one that cannot is reported."""
     folding = Folding(fold_spec(options))
-    return tuple(phrase for phrase in phrases if _accept(phrase.text, folding, phrase.span, report))
+    return lambda phrase: _accept(phrase.text, folding, phrase.span, report)
 
 
 def from_node(scalar: Scalar, text: str, reading: Reading) -> Phrase:
@@ -108,8 +108,7 @@ def report_control(text: str, control: str, span: Span, report: Report) -> None:
     escape = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", "\a": "\\a"}.get(control)
     message = f"{quoted(text)} holds the control character U+{ord(control):04X}"
     if control in "\t\n\v\f\r":
-        hint = f"a space in a phrase matches tabs and line breaks; for a backslash and `{escape[1:] if escape else ''}`"
-        hint += ", use single quotes"
+        hint = "write a space: with `gaps: spaces` it matches tabs and line breaks too"
     elif escape:
         hint = f"in double quotes YAML reads `{escape}` as this character; use single quotes"
     else:

@@ -67,7 +67,9 @@ class Reading:
         try:
             return model.model_validate(data, context=self)
         except ValidationError as error:
-            for one in error.errors(include_url=False):
+            for one in error.errors(include_url=False, include_input=False):
+                if self.report.full(self.source.name):
+                    break
                 explain(one, node, key, self.source, self.report)
             return None
 

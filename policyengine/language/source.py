@@ -22,6 +22,7 @@ class Report:
         self.diagnostics: list[Diagnostic] = []
         self.sources: dict[str, str] = {}
         self._places: set[tuple[str, int, int]] = set()
+        self._counts: dict[str, int] = {}
 
     def add(
         self,
@@ -33,13 +34,23 @@ class Report:
         label: str = "",
         labels: Iterable[Label] = (),
     ) -> None:
-        """Report under a registered name (`codes`)."""
-        self.diagnostics.append(diagnostic(name, message, span, hint=hint, label=label, labels=labels))
+        """Report under a registered name (`codes`). Beyond `limits.REPORTED` for a file only that there are more."""
         self.cover(span)
+        count = self._counts[span.file] = self._counts.get(span.file, 0) + 1
+        if count > limits.REPORTED.default:
+            if count == limits.REPORTED.default + 1:
+                message = f"more than {limits.REPORTED.default:,} {limits.REPORTED.unit}; the first ones are reported"
+                self.diagnostics.append(diagnostic("over-limit", message, top(span.file)))
+            return
+        self.diagnostics.append(diagnostic(name, message, span, hint=hint, label=label, labels=labels))
 
     def cover(self, span: Span) -> None:
         """Take what starts here as reported."""
         self._places.add((span.file, span.line, span.column))
+
+    def full(self, file: str) -> bool:
+        """Whether more findings in this file would not be kept."""
+        return self._counts.get(file, 0) > limits.REPORTED.default
 
     def reported_at(self, span: Span) -> bool:
         """Whether something that starts here was reported: a second finding about it would only be noise."""

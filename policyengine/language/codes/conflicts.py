@@ -29,14 +29,6 @@ CODES: tuple[Code, ...] = (
     ),
     Code(
         "PE123",
-        "reserved-parameter",
-        "error",
-        "a parameter has a name that requests use for something else",
-        """`policies` selects policies in a request, and `policyengine_assigned` is the server's own. Rename the
-        parameter.""",
-    ),
-    Code(
-        "PE124",
         "conflicting-defaults",
         "error",
         "two policies that are always active give one parameter two defaults",

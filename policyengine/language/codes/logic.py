@@ -93,4 +93,43 @@ CODES: tuple[Code, ...] = (
             HEAD + "parameters:\n  n: {type: integer, ge: 1, default: 1}\nrules:\n  a: {min_tokens: {param: n}}\n"
         ),
     ),
+    Code(
+        "PE115",
+        "conflicting-forces",
+        "error",
+        "two rules that are active together force different tokens at one position",
+        """One position holds one token. Remove one of the rules, or give them different positions.""",
+    ),
+    Code(
+        "PE116",
+        "message-contains-banned",
+        "error",
+        "a replacement or message that is shown to the client contains a phrase that is banned there",
+        """Nothing banned may appear in what the client gets, and a replacement or a closing message is part of it.
+        Choose another text.""",
+    ),
+    Code(
+        "PE117",
+        "conflicting-rewrites",
+        "error",
+        "two rules that are active together rewrite to upper and to lower case",
+        """Text leaves in one case. Remove one of the rules, or make its policy `on_request`.""",
+    ),
+    Code(
+        "PE118",
+        "conflicting-defaults",
+        "error",
+        "two policies that are always active give one parameter different defaults",
+        """A request that does not pass the parameter has one value for both. Give one default, or rename one.""",
+    ),
+    Code(
+        "PE119",
+        "reserved-parameter",
+        "error",
+        "a parameter has the name of a key that requests use for something else",
+        """`policies` selects policies and `policyengine_assigned` is set by the server (design 2.5). A parameter of that
+        name could never be passed. Choose another name.""",
+        bad=whole(HEAD + "parameters:\n  policies: {type: integer}\nrules:\n  a: {min_tokens: {param: policies}}\n"),
+        good=whole(HEAD + "parameters:\n  least: {type: integer}\nrules:\n  a: {min_tokens: {param: least}}\n"),
+    ),
 )

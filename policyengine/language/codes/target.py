@@ -15,4 +15,12 @@ CODES: tuple[Code, ...] = (
         error. Leave the target out with `targets:`, choose another action, or pass --allow-unenforced to make it a
         warning.""",
     ),
+    Code(
+        "PE207",
+        "left-out-everywhere",
+        "warning",
+        "a policy whose targets are all left out of what is compiled",
+        """The policy's `targets:` name none of the targets that are compiled for, so nothing enforces it. That may be
+        meant; it is said so that it is not forgotten.""",
+    ),
 )

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from policyengine.language import limits
 from policyengine.language.diagnostics import quoted
-from policyengine.language.phrases import OptionKeys, accepted, from_node
+from policyengine.language.phrases import OptionKeys, accept, from_node
 from policyengine.language.policyset import Ban, Phrase
 from policyengine.language.rules import actions
 from policyengine.language.rules.actions import ActionForm, ActionValue, FallbackValue
@@ -104,7 +104,7 @@ def _build(rule: BanRule, context: Context) -> Ban:
     action = actions.build(rule.action, context.rule)
     fallback = actions.build(rule.fallback, context.rule) if action.kind == "avoid" else action
     return Ban(
-        phrases=accepted(phrases, options, reading.report),
+        phrases=tuple(filter(accept(options, reading.report), phrases)),
         token_ids=tuple(dict.fromkeys(rule.ban.token_ids or ())),
         options=options,
         action=action,

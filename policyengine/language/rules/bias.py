@@ -10,7 +10,7 @@ from policyengine.language import limits
 from policyengine.language.diagnostics import Label, quoted
 from policyengine.language.nodes import Node
 from policyengine.language.parameters import Use
-from policyengine.language.phrases import OptionKeys, accepted, from_node
+from policyengine.language.phrases import OptionKeys, accept, from_node
 from policyengine.language.policyset import Bias, ParamRef, Phrase
 from policyengine.language.rules.base import Context, Kind, ParamForm, RuleForm, TokenId, is_param
 from policyengine.language.strict import problem
@@ -53,21 +53,23 @@ def _build(rule: BiasRule, context: Context) -> Bias:
         (token_id, _value(value, context.child("bias", "token_ids", token_id), context))
         for token_id, value in (rule.bias.token_ids or {}).items()
     ]
-    values = _phrases(rule, context) if rule.bias.phrases is not None else {}
-    good = accepted(values, options, context.reading.report)
-    return Bias(tuple((phrase, values[phrase]) for phrase in good), tuple(token_ids), options)
+    acceptable = accept(options, context.reading.report)
+    phrases = [pair for pair in _phrases(rule, context) if acceptable(pair[0])]
+    return Bias(tuple(phrases), tuple(token_ids), options)
 
 
-def _phrases(rule: BiasRule, context: Context) -> dict[Phrase, float | ParamRef]:
+def _phrases(rule: BiasRule, context: Context) -> list[tuple[Phrase, float | ParamRef]]:
     """The phrases, variables replaced: a phrase is text that happens to stand as a key."""
+    if rule.bias.phrases is None:
+        return []
     reading = context.reading
     mapping = context.mapping("bias", "phrases")
     if len(mapping.entries) > limits.PHRASES.default:
         message = f"more than {limits.PHRASES.default:,} {limits.PHRASES.unit}"
         reading.add("over-limit", message, mapping, hint=limits.PHRASES.reason)
-        return {}
+        return []
     found: dict[str, tuple[Phrase, float | ParamRef]] = {}
-    for key, value in (rule.bias.phrases or {}).items():
+    for key, value in rule.bias.phrases.items():
         key_node, value_node = mapping.entries[key]
         phrase = from_node(key_node, reading.text(key_node, key), reading)
         if phrase.text in found:
@@ -76,7 +78,7 @@ def _phrases(rule: BiasRule, context: Context) -> dict[Phrase, float | ParamRef]
             reading.report.add("duplicate-key", message, phrase.span, labels=[first])
             continue
         found[phrase.text] = (phrase, _value(value, value_node, context))
-    return dict(found.values())
+    return list(found.values())
 
 
 def _value(value: float | ParamForm, node: Node, context: Context) -> float | ParamRef:
