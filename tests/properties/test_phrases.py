@@ -1,0 +1,124 @@
+"""The phrase automaton finds in a text what the oracle finds there, to the code point."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from policyengine.automata.phrases import PhraseAutomaton
+from tests import oracle
+from tests.oracle import Found, Phrase
+from tests.programs import automaton_of
+from tests.properties.texts import alike, texts_with
+
+
+def scan(automaton: PhraseAutomaton, text: str) -> list[Found]:
+    """All matches, by stepping through a text as a stream would."""
+    origins: list[int] = []  # the place of each symbol in the text
+    found: list[Found] = []
+    state = automaton.START
+
+    def note(patterns: tuple[int, ...], end: int) -> None:
+        for pattern in patterns:
+            start = end - automaton.pattern_length(pattern)
+            found.append(Found(pattern, origins[start], origins[end - 1] + 1))
+
+    for place, ch in enumerate(text):
+        for symbol in automaton.folding.table[ch]:
+            if automaton.is_repeat(state, symbol):
+                assert automaton.step(state, symbol) == (state, (), ())
+                continue
+            state, before, now = automaton.step(state, symbol)
+            note(before, len(origins))
+            origins.append(place)
+            note(now, len(origins))
+            assert automaton.live_depth(state) <= len(origins)
+    note(automaton.at_end(state), len(origins))
+    return found
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[Phrase], str]:
+    banned = draw(alike())
+    return banned, draw(texts_with(banned))
+
+
+@settings(max_examples=600)
+@given(cases())
+@example(([Phrase("Titan")], "使用Titan项目 Titan는 titanic Titan's"))
+@example(([Phrase("alter")], "alter alternative altér ALTER; alte\u0301r"))
+@example(([Phrase("strasse")], "STRAẞE Straße strasse straßen"))
+@example(([Phrase("が")], "がTitan かTitan が"))
+@example(([Phrase("s", "substring"), Phrase("ss", "substring")], "ßß"))
+@example(([Phrase("a b", "substring")], "a \u200b \tb"))
+@example(([Phrase("rice "), Phrase(" rice")], " rice  rice"))
+@example(([Phrase("i\u0307", "substring")], "İ I\u0307 i"))
+def test_stepping_finds_what_the_oracle_finds(case: tuple[list[Phrase], str]) -> None:
+    banned, text = case
+    found = scan(automaton_of(banned), text)
+    assert set(found) == oracle.find(text, banned)
+
+
+@settings(max_examples=200)
+@given(cases())
+def test_a_match_is_told_as_soon_as_it_is_certain(case: tuple[list[Phrase], str]) -> None:
+    """Nothing is told that a longer text takes back, and nothing waits longer than for its edge."""
+    banned, text = case
+    automaton = automaton_of(banned)
+    for end in range(len(text) + 1):
+        so_far = set(scan(automaton, text[:end]))
+        assert so_far == oracle.find(text[:end], banned)
+
+
+@settings(max_examples=200)
+@given(cases())
+def test_live_depth_covers_every_match_still_to_come(case: tuple[list[Phrase], str]) -> None:
+    """No later match begins before the symbols that are called alive, or a stream would have let its head go."""
+    banned, text = case
+    automaton = automaton_of(banned)
+    origins: list[int] = []
+    alive_from = []  # after each symbol: from which symbol on something is alive
+    told = []  # (symbols read when a match was told, its first symbol)
+    state = automaton.START
+    for place, ch in enumerate(text):
+        for symbol in automaton.folding.table[ch]:
+            if automaton.is_repeat(state, symbol):
+                continue
+            state, before, now = automaton.step(state, symbol)
+            told += [(len(origins), len(origins) - automaton.pattern_length(p)) for p in before]
+            origins.append(place)
+            told += [(len(origins) - 1, len(origins) - automaton.pattern_length(p)) for p in now]
+            alive_from.append(len(origins) - automaton.live_depth(state))
+    told += [(len(origins), len(origins) - automaton.pattern_length(p)) for p in automaton.at_end(state)]
+    for read, first in told:
+        assert all(alive_from[i] <= first for i in range(first, read))
+
+
+@settings(max_examples=100)
+@given(cases())
+def test_arrays_give_the_automaton_back(case: tuple[list[Phrase], str]) -> None:
+    banned, text = case
+    automaton = automaton_of(banned)
+    again = PhraseAutomaton.from_arrays(automaton.spec, automaton.to_arrays())
+    assert again.patterns == automaton.patterns
+    assert scan(again, text) == scan(automaton, text)
+
+
+@settings(max_examples=100)
+@given(cases())
+def test_many_states_at_once_step_as_one_does(case: tuple[list[Phrase], str]) -> None:
+    banned, text = case
+    automaton = automaton_of(banned)
+    symbols = sorted({s for ch in text for s in automaton.folding.table[ch]} | {0x20, 0x61})
+    states = np.repeat(np.arange(automaton.n_states), len(symbols))
+    after = automaton.advance(states, np.array(symbols * automaton.n_states, dtype=np.int64))
+    one_by_one = [automaton.step(s, symbol)[0] for s in range(automaton.n_states) for symbol in symbols]
+    assert after.tolist() == one_by_one
+
+
+@pytest.mark.parametrize("text", ["", "\u200b", "\u00ad\ufeff"])
+def test_a_phrase_that_folds_to_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="empty once folded"):
+        automaton_of([Phrase(text)])

@@ -1,0 +1,100 @@
+"""Random phrases, and texts in which they stand in many disguises: ten scripts, marks, expansions, invisibles."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from tests import oracle
+from tests.oracle import Phrase
+
+SCRIPTS = (
+    "aeinrst",
+    "αβγσςΣ",
+    "абвеЖ",
+    "אבגש",
+    "ابتـ",
+    "कखगिा",
+    "กขคำ",
+    "中国字用",
+    "かがキーゞ",
+    "가나한글",
+    "ᏣᎳꭰ",
+)
+# Characters on which matchers break: expanding, contracting, decomposing, dropped, joining, and of no script.
+ODD = (
+    *("ß", "ẞ", "İ", "ı", "ſ", "\u212a", "ﬁ", "ﬃ", "Å", "é", "ǆ", "½", "№", "㎏", "ﷺ", "ｔ", "Ａ", "①", "ŉ", "ΐ"),
+    *("\u0301", "\u0345", "\u0327", "\u20e3", "\u200b", "\u200d", "\u200c", "\u00ad", "\ufeff", "\ufe0f", "\u034f"),
+    *("🙂", "👩\u200d💻", "🇩", "1", "7", "٣", "_", "'", "-", ".", "\ufffd", "\U0001d400", "\x00"),
+)
+SPACES = (" ", "  ", "\t", "\n", "\u00a0", "\u3000", "\u2028", " \u200b ")
+_BY_SCRIPT = st.sampled_from(SCRIPTS).flatmap(lambda letters: st.text(st.sampled_from(letters), min_size=1, max_size=4))
+_PIECE = st.one_of(_BY_SCRIPT, st.sampled_from(ODD))
+
+
+def _usable(phrase: Phrase) -> bool:
+    return bool(oracle.fold(phrase.text, phrase)[0].strip())
+
+
+WORDS = st.lists(st.one_of(_PIECE, st.sampled_from(["a", "s", " ", " "])), min_size=1, max_size=4).map("".join)
+_CASE = st.sampled_from(["insensitive", "sensitive"])
+_NORMALIZE = st.frozensets(st.sampled_from(["nfkc", "invisible", "marks"]))
+_GAPS = st.sampled_from(["spaces", "literal"])
+
+
+def _phrases(
+    texts: st.SearchStrategy[str],
+    case: st.SearchStrategy[str],
+    normalize: st.SearchStrategy[frozenset[str]],
+    gaps: st.SearchStrategy[str],
+) -> st.SearchStrategy[Phrase]:
+    return st.builds(
+        Phrase,
+        texts,
+        match=st.sampled_from(["word", "prefix", "substring"]),
+        case=case,
+        normalize=normalize,
+        gaps=gaps,
+        word_end=st.sampled_from(["eager", "exact"]),
+    ).filter(_usable)
+
+
+def phrases(texts: st.SearchStrategy[str] = WORDS) -> st.SearchStrategy[Phrase]:
+    """Phrases with any options, not blank once folded."""
+    return _phrases(texts, _CASE, _NORMALIZE, _GAPS)
+
+
+def alike(texts: st.SearchStrategy[str] = WORDS, *, max_size: int = 5) -> st.SearchStrategy[list[Phrase]]:
+    """Phrases that fold alike, so that one automaton holds them."""
+    return st.tuples(_CASE, _NORMALIZE, _GAPS).flatmap(
+        lambda options: st.lists(_phrases(texts, *map(st.just, options)), min_size=1, max_size=max_size)
+    )
+
+
+DISGUISES = (
+    lambda text: text,
+    lambda text: text[: len(text) // 2],
+    lambda text: text[1:],
+    str.upper,
+    str.lower,
+    str.title,
+    lambda text: unicodedata.normalize("NFD", text),
+    lambda text: unicodedata.normalize("NFKC", text),
+    lambda text: "\u200b".join(text),
+    lambda text: "\u0301".join(text),
+    lambda text: text.replace(" ", " \n\u3000"),
+    lambda text: text.replace(" ", ""),
+    lambda text: text + text,
+    lambda text: text + "s",
+)
+
+
+def texts_with(banned: Sequence[Phrase], *, max_pieces: int = 6) -> st.SearchStrategy[str]:
+    """Texts in which the phrases, whole and cut, changed and not, stand beside each other and beside other text."""
+    disguised = st.tuples(st.sampled_from([p.text for p in banned]), st.sampled_from(DISGUISES)).map(
+        lambda pair: pair[1](pair[0])
+    )
+    pieces = st.one_of(disguised, disguised, _PIECE, st.sampled_from(SPACES))
+    return st.lists(pieces, max_size=max_pieces).map("".join)
