@@ -65,7 +65,7 @@ def run(
         problem = check_package(name)
         if problem:
             _fail(f"{problem}: choose another one with --package")
-        program = compile_policies(policies, roots=paths)
+        program = compile_policies(policies)
     except NoPoliciesFound as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(exits.NOTHING) from None

@@ -22,9 +22,9 @@ def check_forces(work: Work) -> None:
                     diagnostic(
                         "conflicting-forces",
                         f"`{work.name(second)}` and `{work.name(first)}` force different tokens at one position",
-                        second.rule.body_span,
+                        late.span or second.rule.body_span,
                         label=_what(late),
-                        labels=[Label(first.rule.body_span, _what(early))],
+                        labels=[Label(early.span or first.rule.body_span, _what(early))],
                         hint="one position can hold one token: remove one of the rules, or give them other positions",
                     )
                 )
@@ -43,7 +43,7 @@ def check_forced_tokens(work: Work) -> None:
                     diagnostic(
                         "forced-contains-banned",
                         f"`{work.name(source)}` forces token {body.token_id}, which `{work.name(other)}` bans",
-                        source.rule.body_span,
+                        body.span or source.rule.body_span,
                         labels=[Label(other.rule.body_span, "banned here")],
                         hint="the ban wins over everything, and nothing could be generated: force another token, or "
                         "take it off the ban",
@@ -66,7 +66,7 @@ def check_forced_texts(work: Work) -> None:
                     "forced-contains-banned",
                     f"`{work.name(source)}` forces {quoted(body.text)}, which contains {quoted(hit.phrase.text)}, a "
                     f"phrase that `{work.name(ban)}` bans",
-                    source.rule.body_span,
+                    body.span or source.rule.body_span,
                     labels=[Label(hit.phrase.span, "banned here")],
                     hint="the ban wins over everything, so that the text could never be written: force another text, "
                     "or ban less",
@@ -84,12 +84,13 @@ def check_shown_texts(work: Work) -> None:
         for hit in banned_in(work, index, shown, "alone"):
             ban = work.sources[hit.rule]
             what = "replacement" if kind == "redact" else "message"
+            place = source.rule.action_span if body.action.kind != "avoid" else None
             work.diagnostics.append(
                 diagnostic(
                     "message-contains-banned",
                     f"the {what} {quoted(shown)} of `{work.name(source)}` contains {quoted(hit.phrase.text)}, a phrase "
                     f"that `{work.name(ban)}` bans",
-                    source.rule.body_span,
+                    place or source.rule.body_span,
                     labels=[Label(hit.phrase.span, "banned here")],
                     hint=f"choose another {what}: it is shown to the client",
                 )

@@ -63,7 +63,7 @@ def _vllm(rule: RulePlan, policy: PolicyPlan) -> Level:
         return Level("tokens", on)
     if not rule.body.avoid:
         return Level("not enforced", f"not yet: {rule.body.text_action.kind} needs the text level of the server")
-    return Level("tokens", ", ".join(filter(None, (on, "not yet scanned for its fallback"))))
+    return Level("tokens", ", ".join(filter(None, (on, "fallback: not yet"))))
 
 
 def _trtllm(rule: RulePlan, policy: PolicyPlan) -> Level:

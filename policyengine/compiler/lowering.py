@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import posixpath
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-
 from policyengine.compiler.work import Source, Work
 from policyengine.language import policyset as said
 from policyengine.runtime import program as plan
@@ -14,12 +9,9 @@ from policyengine.runtime import program as plan
 
 def resolve_policies(work: Work) -> None:
     """Sort the policies by file name and settle their targets."""
-    policies = work.given.policies
-    files = relative_files([policy.file for policy in policies], work.roots)
-    order = sorted(range(len(policies)), key=lambda i: (files[i], policies[i].name))
     default = work.given.project.targets
-    work.policies = tuple(policies[i] for i in order)
-    work.plans = tuple(_policy(policies[i], files[i], default) for i in order)
+    work.policies = tuple(sorted(work.given.policies, key=lambda policy: (policy.relative_file, policy.name)))
+    work.plans = tuple(_policy(policy, default) for policy in work.policies)
 
 
 def lower_rules(work: Work) -> None:
@@ -41,35 +33,11 @@ def lower_rules(work: Work) -> None:
     )
 
 
-def relative_files(files: Sequence[str], roots: Iterable[str]) -> list[str]:
-    """File names relative to the root (a folder, or the file itself) each was found under, in posix form.
-
-    Without roots: relative to the innermost folder that holds all files. The result does not depend on the working
-    directory.
-    """
-    folders = sorted((_absolute(root) for root in roots), key=len, reverse=True)
-    full = [_absolute(file) for file in files]
-    if not folders and full:
-        folders = [posixpath.commonpath([posixpath.dirname(file) for file in full])]
-    return [_below(file, folders) for file in full]
-
-
-def _absolute(path: str) -> str:
-    return Path(os.path.abspath(path)).as_posix()
-
-
-def _below(file: str, folders: Iterable[str]) -> str:
-    for folder in folders:
-        if file.startswith(folder.rstrip("/") + "/"):
-            return posixpath.relpath(file, folder)
-    return posixpath.basename(file)
-
-
-def _policy(policy: said.Policy, file: str, default: tuple[said.Target, ...]) -> plan.PolicyPlan:
+def _policy(policy: said.Policy, default: tuple[said.Target, ...]) -> plan.PolicyPlan:
     targets = default if policy.targets is None else policy.targets
     return plan.PolicyPlan(
         name=policy.name,
-        file=file,
+        file=policy.relative_file,
         description=policy.description,
         owner=policy.owner,
         activation=policy.activation,

@@ -5,24 +5,14 @@ from __future__ import annotations
 from policyengine.compiler.work import Work
 from policyengine.language.diagnostics import Label, diagnostic
 from policyengine.language.policyset import Parameter
-from policyengine.requests import RESERVED_KEYS
 
 
 def check_parameters(work: Work) -> None:
-    """Names that requests use for other things, and defaults of `always` policies that differ."""
+    """Defaults of `always` policies that differ. (Others meet only in requests, which are then asked for a value.)"""
     first: dict[str, Parameter] = {}
     for policy in work.policies:
         for name in sorted(policy.parameters):
             parameter = policy.parameters[name]
-            if name in RESERVED_KEYS:
-                work.diagnostics.append(
-                    diagnostic(
-                        "reserved-parameter",
-                        f"a parameter cannot be named `{name}`: requests use that key for something else",
-                        parameter.span,
-                        hint="choose another name",
-                    )
-                )
             if policy.activation != "always" or parameter.default is None:
                 continue
             other = first.setdefault(name, parameter)

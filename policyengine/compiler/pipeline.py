@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from policyengine.compiler.components import build_components
 from policyengine.compiler.contradictions import (
@@ -36,13 +36,13 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def compile_policies(policies: PolicySet, *, roots: Iterable[str] = ()) -> Program:
+def compile_policies(policies: PolicySet) -> Program:
     """Compile policies to a program; the same policies give the same program, wherever they lie.
 
-    roots: the paths that were given to `load`, to which recorded file names are relative; without them the names are
-    relative to the folder that holds all files. Raises `PolicyError` with every contradiction that can be proven.
+    Raises `PolicyError` with every contradiction that can be proven. What a target can enforce is not asked here (see
+    `levels`).
     """
-    work = Work(policies, tuple(roots))
+    work = Work(policies)
     for run in PASSES:
         run(work)
     if work.diagnostics:

@@ -27,7 +27,6 @@ class Work:
     """
 
     given: PolicySet
-    roots: tuple[str, ...]
     policies: tuple[Policy, ...] = ()
     plans: tuple[PolicyPlan, ...] = ()
     sources: tuple[Source, ...] = ()

@@ -1,0 +1,302 @@
+"""`policyengine compile`: what it prints, what it refuses, how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import policyengine as pe
+from tests.unit.cli.conftest import BAN, Run, Write
+
+FORCE = 'rules: {opening: {force: {text: "Answer: ", at: start}}}\n'
+REDACT = "rules: {names: {ban: {phrases: [bluebird]}, action: redact}}\n"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# -- the summary ------------------------------------------------------------------------------------------------------
+
+
+def test_the_summary_says_what_was_compiled_and_what_to_run(run: Run, write: Write, tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    result = run("compile", write(a=BAN, b="targets: [vllm]\n" + FORCE), "-o", build)
+    assert result.code == 0
+    assert result.err == ""
+    digest = pe.open_bundle(build / "policy_bundle").digest
+    lines = result.out.splitlines()
+    assert lines[0] == f"2 policies, 2 rules, digest {digest}"
+    assert [line.split() for line in lines[2:5]] == [
+        ["rule", "vllm", "trtllm"],
+        ["a/names", "tokens", "(fallback:", "not", "yet)", "text", "(fallback:", "terminate)"],
+        ["b/opening", "tokens", "left", "out", "(targets)"],
+    ]
+    assert "2 phrases in 1 automaton of" in result.out
+    assert f"wrote 10 files, {sum(map(len, files(build).values())):,} bytes, in {build}" in result.out
+    assert f"PYTHONPATH={build} vllm serve MODEL --config {build}/vllm/config.yaml" in result.out
+    assert f"PYTHONPATH={build} trtllm-serve MODEL --extra_llm_api_options {build}/trtllm/config.yaml" in result.out
+
+
+def test_compiling_again_writes_nothing_and_says_so(run: Run, write: Write, tmp_path: Path) -> None:
+    policies, build = write(a=BAN), tmp_path / "build"
+    run("compile", policies, "-o", build)
+    before = {path: path.stat().st_mtime_ns for path in build.rglob("*")}
+    result = run("compile", policies, "-o", build)
+    assert result.code == 0
+    assert "up to date: 10 files" in result.out
+    assert {path: path.stat().st_mtime_ns for path in build.rglob("*")} == before
+
+
+def test_the_table_is_in_the_manifest_too(run: Run, write: Write, tmp_path: Path) -> None:
+    run("compile", write(a=BAN), "-o", tmp_path / "build")
+    manifest = json.loads((tmp_path / "build/policy_bundle/manifest.json").read_text(encoding="utf-8"))
+    assert manifest["levels"]["a/names"] == {
+        "trtllm": {"how": "text", "detail": "fallback: terminate"},
+        "vllm": {"how": "tokens", "detail": "fallback: not yet"},
+    }
+
+
+# -- targets ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("target", "there", "missing"), [("vllm", "vllm", "trtllm"), ("trtllm", "trtllm", "vllm")])
+def test_only_the_selected_targets_files_are_written(
+    run: Run, write: Write, tmp_path: Path, target: str, there: str, missing: str
+) -> None:
+    assert run("compile", write(a=BAN), "-o", tmp_path / "build", "--target", target).code == 0
+    found = files(tmp_path / "build")
+    assert {f"policy_bundle/{there}.py", f"{there}/config.yaml"} <= set(found)
+    assert not any(missing in path for path in found)
+
+
+def test_a_target_beyond_the_projects_is_added(run: Run, write: Write, tmp_path: Path) -> None:
+    policies = write(project="targets: [vllm]\n", a=BAN)
+    result = run("compile", policies, "-o", tmp_path / "build", "--target", "trtllm")
+    assert result.code == 0
+    assert "text (fallback: terminate)" in result.out
+
+
+def test_the_projects_targets_are_the_default(run: Run, write: Write, tmp_path: Path) -> None:
+    assert run("compile", write(project="targets: [vllm]\n", a=FORCE), "-o", tmp_path / "build").code == 0
+    assert "policy_bundle/trtllm.py" not in files(tmp_path / "build")
+
+
+@pytest.mark.parametrize(
+    ("policy", "place", "why"),
+    [
+        (FORCE, ":3:19", "rule `a/opening` cannot be enforced on target `trtllm`: the hook sees text, not tokens"),
+        (
+            "rules: {n: {min_tokens: 4}}\n",
+            ":3:13",
+            "rule `a/n` cannot be enforced on target `trtllm`: the hook sees text, not tokens",
+        ),
+        (
+            "rules: {n: {ban: {token_ids: [4]}}}\n",
+            ":3:13",
+            "rule `a/n` cannot be enforced on target `trtllm`: the hook sees text, not tokens",
+        ),
+        (
+            "activation: on_request\n" + BAN,
+            ":2:9",
+            "policy `a` is on_request, which cannot be enforced on target `trtllm`: the hook sees no request",
+        ),
+        (REDACT, ":3:17", "rule `a/names` cannot be enforced on target `vllm`: not yet: redact needs"),
+        ("rules: {loud: {rewrite: {to: upper}}}\n", ":3:16", "on target `vllm`: not yet: a rewrite needs"),
+    ],
+)
+def test_what_a_target_cannot_enforce_is_an_error_at_its_line(
+    run: Run, write: Write, tmp_path: Path, policy: str, place: str, why: str
+) -> None:
+    policies, build = write(a=policy), tmp_path / "build"
+    result = run("compile", policies, "-o", build)
+    assert result.code == 2
+    assert result.out == ""
+    assert "error[PE206 not-enforceable]" in result.err
+    assert why in result.err
+    assert f"{policies}/a.yaml{place}" in result.err
+    assert not build.exists()
+
+    allowed = run("compile", policies, "-o", build, "--allow-unenforced")
+    assert allowed.code == 0
+    assert "warning[PE206 not-enforceable]" in allowed.err
+    assert "not enforced: " in allowed.out
+
+
+def test_a_policy_that_no_selected_target_runs_gets_a_warning(run: Run, write: Write, tmp_path: Path) -> None:
+    policies = write(a="targets: [trtllm]\n" + REDACT)
+    result = run("compile", policies, "-o", tmp_path / "build", "--target", "vllm")
+    assert result.code == 0
+    assert "warning[PE207 left-out-everywhere]: no selected target runs policy `a`" in result.err
+
+
+def test_a_target_that_is_not_there_yet(run: Run, write: Write, tmp_path: Path) -> None:
+    result = run("compile", write(a=BAN), "-o", tmp_path / "build", "--target", "trtllm-llm")
+    assert result.code == 2
+    assert "target `trtllm-llm` cannot be compiled for yet" in result.err
+
+
+# -- exit codes -------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_policies_exit_2_with_diagnostics_on_stderr(run: Run, write: Write, tmp_path: Path) -> None:
+    result = run("compile", write(a="rules: {x: {ban: {phrasess: [a]}}}\n"), "-o", tmp_path / "build")
+    assert (result.code, result.out) == (2, "")
+    assert "did you mean `phrases`?" in result.err
+
+
+def test_contradictions_exit_2(run: Run, write: Write, tmp_path: Path) -> None:
+    policies = write(
+        a="targets: [vllm]\nrules: {x: {ban: {phrases: [rice]}}, y: {force: {text: 'rice!', at: start}}}\n"
+    )
+    result = run("compile", policies, "-o", tmp_path / "build")
+    assert (result.code, result.out) == (2, "")
+    assert "error[PE103 forced-contains-banned]" in result.err
+
+
+def test_no_policies_exit_3(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = run("compile", tmp_path / "empty", "-o", tmp_path / "build")
+    assert (result.code, result.out) == (3, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["compile"],
+        ["compile", "POLICIES"],
+        ["compile", "POLICIES", "-o", "BUILD", "--target", "tpu"],
+        ["compile", "POLICIES", "-o", "BUILD", "--set", "name"],
+        ["compile", "POLICIES", "-o", "BUILD", "--package", "no-name"],
+        ["compile", "POLICIES", "-o", "BUILD", "--package", "vllm"],
+        ["compile", "POLICIES", "-o", "BUILD", "--frobnicate"],
+        ["compile", "missing", "-o", "BUILD"],
+        ["frobnicate"],
+    ],
+)
+def test_usage_errors_exit_2(run: Run, write: Write, tmp_path: Path, arguments: list[str]) -> None:
+    names = {"POLICIES": str(write(a=BAN)), "BUILD": str(tmp_path / "build"), "missing": str(tmp_path / "missing")}
+    result = run(*(names.get(one, one) for one in arguments))
+    assert (result.code, (tmp_path / "build").exists()) == (2, False)
+
+
+def test_an_error_of_ours_is_no_finding(
+    run: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("policyengine.compiler.pipeline.compile_policies", broken)
+    result = run("compile", write(a=BAN), "-o", tmp_path / "build")
+    assert result.code == 2
+    assert "RuntimeError: a bug" in result.err
+
+
+def test_an_output_folder_that_cannot_be_made(run: Run, write: Write, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    result = run("compile", write(a=BAN), "-o", tmp_path / "file" / "build")
+    assert result.code == 2
+    assert "cannot be written" in result.err or "Not a directory" in result.err
+
+
+# -- --check, --set, --package, --wheel --------------------------------------------------------------------------------
+
+
+def test_check_compares_and_writes_nothing(run: Run, write: Write, tmp_path: Path) -> None:
+    policies, build = write(a=BAN), tmp_path / "build"
+    missing = run("compile", policies, "-o", build, "--check")
+    assert (missing.code, build.exists()) == (1, False)
+    assert f"not up to date: {build}/REPORT.md" in missing.out
+
+    run("compile", policies, "-o", build)
+    fresh = run("compile", policies, "-o", build, "--check")
+    assert (fresh.code, fresh.out) == (0, f"{build} is up to date\n")
+
+    before = files(build)
+    write(a=BAN.replace("bluebird", "magpie"))
+    stale = run("compile", policies, "-o", build, "--check")
+    assert stale.code == 1
+    assert "policy_bundle/program.safetensors" in stale.out
+    assert files(build) == before
+
+
+@pytest.mark.parametrize("change", ["edit", "remove", "add"])
+def test_check_notices_every_difference(run: Run, write: Write, tmp_path: Path, change: str) -> None:
+    policies, build = write(a=BAN), tmp_path / "build"
+    run("compile", policies, "-o", build)
+    path = {"edit": "vllm/config.yaml", "remove": "REPORT.md", "add": "notes.txt"}[change]
+    if change == "remove":
+        (build / path).unlink()
+    else:
+        (build / path).write_text("mine")
+    result = run("compile", policies, "-o", build, "--check")
+    assert (result.code, result.out) == (1, f"not up to date: {build}/{path}\n")
+
+
+def test_variables_are_set(run: Run, write: Write, tmp_path: Path) -> None:
+    policies = write(a="rules: {x: {ban: {phrases: ['{{ word }}']}}}\n")
+    assert run("compile", policies, "-o", tmp_path / "build", "--set", "word=a=b").code == 0
+    assert pe.open_bundle(tmp_path / "build/policy_bundle").components[0].phrases == ("a=b",)
+
+
+def test_the_package_has_the_name_that_was_asked_for(run: Run, write: Write, tmp_path: Path) -> None:
+    assert run("compile", write(a=BAN), "-o", tmp_path / "build", "--package", "acme_rules").code == 0
+    assert 'logits-processors: ["acme_rules.vllm:PolicyLogitsProcessor"]' in (
+        tmp_path / "build/vllm/config.yaml"
+    ).read_text(encoding="utf-8")
+    assert (tmp_path / "build/acme_rules/manifest.json").exists()
+
+
+def test_without_a_wheel_there_is_none(run: Run, write: Write, tmp_path: Path) -> None:
+    policies, build = write(a=BAN), tmp_path / "build"
+    run("compile", policies, "-o", build, "--wheel")
+    assert [path.suffix for path in (build / "dist").iterdir()] == [".whl"]
+    assert run("compile", policies, "-o", build, "--wheel", "--check").code == 0
+    run("compile", policies, "-o", build)
+    assert not (build / "dist").exists()
+
+
+# -- the command itself -----------------------------------------------------------------------------------------------
+
+
+def test_version(run: Run) -> None:
+    result = run("--version")
+    assert (result.code, result.out) == (0, f"policyengine {pe.__version__}\n")
+
+
+def test_help_lists_the_commands(run: Run) -> None:
+    result = run("--help")
+    assert result.code == 0
+    assert "compile" in result.out
+
+
+def test_python_m_is_the_same_command(write: Write, tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    command = [sys.executable, "-m", "policyengine", "compile", str(write(a=BAN)), "-o", str(build)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 policy, 1 rule, digest ")
+
+
+def test_a_terminal_without_unicode_is_no_reason_to_fail(write: Write, tmp_path: Path) -> None:
+    policies = write(a="rules: {x: {ban: {phrasess: ['größe 大']}}}\n")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "policyengine", "compile", str(policies), "-o", str(tmp_path / "build")]
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert done.returncode == 2
+    assert b"did you mean `phrases`?" in done.stderr
+
+
+def test_importing_the_package_and_asking_for_the_version_is_cheap() -> None:
+    code = (
+        "import sys, policyengine, policyengine.cli.app\n"
+        "print(sorted({'numpy', 'pydantic', 'torch', 'vllm', 'yaml', 'jinja2', 'safetensors'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,166 @@
+"""What becomes of policies: their order, their targets, their automata, their digest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import policyengine as pe
+from policyengine.language import load
+from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, RewritePlan, TextAction
+from tests.unit.compiler.conftest import Make
+
+
+def test_rules_are_ordered_by_file_and_id(make: Make) -> None:
+    program = pe.compile(
+        make(
+            b="rules: {z: {ban: {phrases: [one]}}, a: {ban: {phrases: [two]}}}\n",
+            a="rules: {m: {ban: {phrases: [three]}}}\n",
+        )
+    )
+    assert [(program.policies[rule.policy].name, rule.id) for rule in program.rules] == [
+        ("a", "m"),
+        ("b", "a"),
+        ("b", "z"),
+    ]
+
+
+def test_files_are_recorded_relative_to_what_was_given(make: Make, tmp_path: Path) -> None:
+    make(a="rules: {m: {ban: {phrases: [one]}}}\n")
+    (tmp_path / "policies" / "sub").mkdir()
+    (tmp_path / "policies" / "a.yaml").rename(tmp_path / "policies" / "sub" / "a.yaml")
+    assert pe.compile(load(tmp_path / "policies")).policies[0].file == "sub/a.yaml"
+    assert pe.compile(load(tmp_path / "policies" / "sub" / "a.yaml")).policies[0].file == "a.yaml"
+
+
+def test_targets_are_the_policys_or_the_projects(make: Make) -> None:
+    program = pe.compile(
+        make(
+            project="targets: [vllm]\n",
+            a="rules: {m: {ban: {phrases: [one]}}}\n",
+            b="targets: [trtllm, vllm]\nrules: {m: {ban: {phrases: [one]}}}\n",
+        )
+    )
+    assert [policy.targets for policy in program.policies] == [("vllm",), ("trtllm", "vllm")]
+
+
+def test_every_kind_is_lowered(make: Make) -> None:
+    program = pe.compile(
+        make(
+            a="""
+parameters:
+  n: {type: integer, ge: 0, le: 9, default: 2}
+  t: {type: token_id}
+  w: {type: number, ge: -5, le: 5}
+rules:
+  a-ban: {ban: {phrases: [one]}, fallback: {redact: "x"}}
+  b-stop: {ban: {phrases: [two]}, action: terminate}
+  c-block: {ban: {phrases: [three]}, action: {block: "No."}}
+  d-ids: {ban: {token_ids: [9, 7, 9]}}
+  e-force: {force: {token_id: {param: t}, at: every}, when: {device: [cuda, cpu]}}
+  f-text: {force: {text: "Hi", at: start}}
+  g-min: {min_tokens: {param: n}}
+  h-bias: {bias: {token_ids: {12: {param: w}, 3: 1}}}
+  i-loud: {rewrite: {to: upper}}
+"""
+        )
+    )
+    assert [rule.body for rule in program.rules] == [
+        BanPlan(True, TextAction("redact", "x", None), ()),
+        BanPlan(False, TextAction("terminate", None, "b-stop"), ()),
+        BanPlan(False, TextAction("block", "No.", "c-block"), ()),
+        BanPlan(True, TextAction("terminate", None, "d-ids"), (7, 9)),
+        ForcePlan(None, Param("t"), "every"),
+        ForcePlan("Hi", None, "start"),
+        MinTokensPlan(Param("n")),
+        BiasPlan(((3, 1.0), (12, Param("w")))),
+        RewritePlan("upper"),
+    ]
+    assert program.rules[4].device == ("cpu", "cuda")
+    assert [(p.name, p.type, p.default, p.ge, p.le) for p in program.policies[0].parameters] == [
+        ("n", "integer", 2, 0.0, 9.0),
+        ("t", "token_id", None, None, None),
+        ("w", "number", None, -5.0, 5.0),
+    ]
+
+
+def test_phrases_that_are_always_on_together_share_an_automaton(make: Make) -> None:
+    program = pe.compile(
+        make(
+            a="rules: {x: {ban: {phrases: [one, two]}}, y: {ban: {phrases: [three]}, action: redact}}\n",
+            b="rules: {x: {ban: {phrases: [four]}}}\n",
+        )
+    )
+    assert [(one.use, one.policies, one.phrases) for one in program.components] == [
+        ("avoid", (0, 1), ("one", "two", "four")),
+        ("text", (0,), ("three",)),
+    ]
+    assert program.components[0].rules == (0, 0, 2)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "activation: on_request\nrules: {x: {ban: {phrases: [two]}}}\n",
+        "targets: [vllm]\nrules: {x: {ban: {phrases: [two]}}}\n",
+        "rules: {x: {ban: {phrases: [two]}, when: {device: [cuda]}}}\n",
+        "rules: {x: {ban: {phrases: [two], case: sensitive}}}\n",
+        "rules: {x: {ban: {phrases: [two], normalize: []}}}\n",
+        "rules: {x: {ban: {phrases: [two], gaps: literal}}}\n",
+    ],
+)
+def test_phrases_that_are_not_stand_apart(make: Make, other: str) -> None:
+    program = pe.compile(make(a="rules: {x: {ban: {phrases: [one]}}}\n", b=other))
+    found = {(one.policies, one.phrases) for one in program.components}
+    assert found == {((0,), ("one",)), ((1,), ("two",))}
+
+
+def test_a_bias_by_parameter_stands_apart(make: Make) -> None:
+    program = pe.compile(
+        make(
+            a="parameters: {w: {type: number, ge: -5, le: 5}}\n"
+            "rules: {x: {bias: {phrases: {delve: -4, tapestry: {param: w}}}}}\n"
+        )
+    )
+    assert [(one.phrases, one.weights) for one in program.components] == [
+        (("delve",), (-4.0,)),
+        (("tapestry",), (Param("w"),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "edges"),
+    [
+        ("", (True, True, True)),
+        (", word_end: exact", (True, True, False)),
+        (", match: prefix", (True, False, False)),
+        (", match: substring", (False, False, False)),
+    ],
+)
+def test_options_of_phrases_reach_the_automaton(make: Make, options: str, edges: tuple[bool, bool, bool]) -> None:
+    program = pe.compile(make(a=f"rules: {{x: {{ban: {{phrases: [one]{options}}}}}}}\n"))
+    pattern = program.components[0].automaton.patterns[0]
+    assert (pattern.left_edge, pattern.right_edge, pattern.eager) == edges
+
+
+def test_comments_and_descriptions_do_not_change_the_digest(make: Make) -> None:
+    first = pe.compile(make(a="rules: {x: {ban: {phrases: [one]}}}\n"))
+    second = pe.compile(make(a="# reviewed\ndescription: words\nrules:\n  x:\n    ban: {phrases: ['one']}\n"))
+    assert first.digest == second.digest
+
+
+def test_the_order_in_which_files_are_given_does_not_matter(make: Make, tmp_path: Path) -> None:
+    make(a="rules: {x: {ban: {phrases: [one]}}}\n", b="rules: {x: {ban: {phrases: [two]}}}\n")
+    a, b = tmp_path / "policies" / "a.yaml", tmp_path / "policies" / "b.yaml"
+    assert pe.compile(load([a, b])).digest == pe.compile(load([b, a])).digest
+
+
+def test_requests_are_parsed_by_the_compiled_program(make: Make) -> None:
+    program = pe.compile(
+        make(
+            a="activation: on_request\nrules: {x: {ban: {phrases: [one]}}}\n", b="rules: {x: {ban: {phrases: [two]}}}\n"
+        )
+    )
+    assert program.parse_request(None).policies == {1}
+    assert program.parse_request({"policies": ["a"]}).policies == {0, 1}
