@@ -1,8 +1,8 @@
 """Which files are policies, what they are called, and which project file is theirs.
 
-A directory means every `*.yaml` and `*.yml` below it except `*.test.yaml`, `policyengine.yaml` and hidden files and
-folders. A file is reported as the path that was given joined with what lies below it, and ordered by the latter, so
-that the order depends neither on the file system nor on where the policies lie.
+A directory means every `*.yaml` and `*.yml` below it except `*.test.yaml`, `policyengine.yaml`, hidden files and folders,
+and what a compile wrote there. A file is reported as the path that was given joined with what lies below it, and
+ordered by the latter, so that the order depends neither on the file system nor on where the policies lie.
 """
 
 from __future__ import annotations
@@ -78,6 +78,9 @@ def _walk(root: Path, report: Report) -> Iterator[Path]:
         report.add("unreadable-file", f"cannot read `{name}`: {(error.strerror or str(error)).lower()}", top(name))
 
     for folder, folders, files in os.walk(root, onerror=failed):
+        if any(name.endswith(".dist-info") for name in folders):  # a build: its YAML is for engines
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if name.endswith(_ENDINGS) and not (name.startswith(".") or name.endswith(_TEST) or name == FILE_NAME):

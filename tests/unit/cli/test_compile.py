@@ -205,6 +205,13 @@ def test_an_output_folder_that_cannot_be_made(run: Run, write: Write, tmp_path: 
     assert "cannot be written" in result.err or "Not a directory" in result.err
 
 
+def test_a_build_inside_the_policies_is_not_read_as_policies(run: Run, write: Write) -> None:
+    policies = write(a=BAN)
+    first = run("compile", policies, "-o", policies / "build")
+    second = run("compile", policies, "-o", policies / "build", "--check")
+    assert (first.code, second.code) == (0, 0)
+
+
 # -- --check, --set, --package, --wheel --------------------------------------------------------------------------------
 
 

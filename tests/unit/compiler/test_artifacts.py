@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import hashlib
 import importlib.metadata
@@ -57,7 +58,7 @@ def test_the_same_policies_give_the_same_bytes_wherever_and_whenever(make: Make,
         os.utime(path, (1_000_000_000, 1_000_000_000))
     first = compile_in(tmp_path, "policies", "1")
     second = compile_in(copy, str(copy / "rules"), "2")
-    third = compile_in(copy / "rules", ".", "3") if not (copy / "rules" / "out").exists() else {}
+    third = compile_in(copy / "rules", ".", "3")
     assert first == second == third
     assert any(path.endswith(".whl") for path in first)
     assert not any(str(tmp_path).encode() in content for content in first.values())
@@ -257,8 +258,6 @@ def check_record(listing: str, content: Tree, own: str) -> None:
 
 
 def _urlsafe(digest: bytes) -> str:
-    import base64
-
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
