@@ -1,8 +1,8 @@
 """Which files are policies, what they are called, and which project file is theirs.
 
-A directory means every `*.yaml` and `*.yml` below it except `*.test.yaml`, `policyengine.yaml`, hidden files and folders,
-and what a compile wrote there. A file is reported as the path that was given joined with what lies below it, and
-ordered by the latter, so that the order depends neither on the file system nor on where the policies lie.
+A directory means every `*.yaml` and `*.yml` below it except `*.test.yaml`, `policyengine.yaml`, hidden files and
+folders, and what a compile wrote there. A file is reported as the path that was given joined with what lies below it,
+and ordered by the latter, so that the order depends neither on the file system nor on where the policies lie.
 """
 
 from __future__ import annotations
