@@ -8,7 +8,7 @@ or written only where a token is forced or where the engine's own masks may have
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -62,25 +62,14 @@ class Edits:
 
     def __init__(self, cache: PartCache) -> None:
         self._cache = cache
-        self._shared: dict[int, tuple[Ids, list[int]]] = {}
-        self._inline: list[Ids] = []
-        self._inline_rows: list[int] = []
+        self._masked: list[tuple[int, Sequence[Ids]]] = []
         self._biased: list[tuple[int, Ids, npt.NDArray[np.float64]]] = []
         self._forced: list[tuple[int, int, int]] = []
         self._checked: list[tuple[int, int]] = []
 
     def mask(self, row: int, parts: Sequence[Ids]) -> None:
         """Forbid the ids of all parts in a row."""
-        for part in parts:
-            if len(part) < _INLINE:
-                self._inline.append(part)
-                self._inline_rows.append(row)
-                continue
-            known = self._shared.get(id(part))
-            if known is None:
-                self._shared[id(part)] = part, [row]
-            else:
-                known[1].append(row)
+        self._masked.append((row, parts))
 
     def bias(self, row: int, ids: Ids, values: npt.NDArray[np.float64]) -> None:
         """Add values to the logits of distinct ids in a row."""
@@ -109,7 +98,7 @@ class Edits:
         if forced is not None:
             counts.append(_write_forced(logits, *forced))
         if checked is not None:
-            counts.append(_write_checks(logits, *checked, to_device(padding, logits.device)))
+            counts.append(_write_checks(logits, to_device(padding, logits.device), *checked))
         return torch.stack(counts).sum() if counts else None
 
     @staticmethod
@@ -129,20 +118,47 @@ class Edits:
         logits.index_put_(places, to_device(values, logits.device).to(logits.dtype), accumulate=True)
 
     def _write_masks(self, logits: torch.Tensor) -> None:
-        for part, rows in self._shared.values():
+        if not self._masked:
+            return
+        if _on_host(logits):
+            self._write_masks_on_host(logits)
+        else:
+            self._write_masks_on_device(logits)
+
+    def _write_masks_on_host(self, logits: torch.Tensor) -> None:
+        """Row by row with numpy, which costs less here than indices for each id, and no threads."""
+        view = logits.numpy()
+        for row, parts in self._masked:
+            line = view[row]
+            for part in parts:
+                line[part if len(part) < _INLINE else self._cache.get(part).numpy()] = _NEVER
+
+    def _write_masks_on_device(self, logits: torch.Tensor) -> None:
+        """One write a part that is kept there, for all its rows at once, and one for all short parts together."""
+        kept: dict[int, tuple[Ids, list[int]]] = {}
+        short: list[Ids] = []
+        short_rows: list[int] = []
+        for row, parts in self._masked:
+            for part in parts:
+                if len(part) < _INLINE:
+                    short.append(part)
+                    short_rows.append(row)
+                else:
+                    kept.setdefault(id(part), (part, []))[1].append(row)
+        never = torch.full((), _NEVER, device=logits.device, dtype=logits.dtype)
+        for part, rows in kept.values():
             ids = self._cache.get(part)
-            runs = list(_runs(rows))
-            if len(runs) <= _most_runs(logits.device):
-                for first, end in runs:
-                    logits[first:end].index_fill_(1, ids, _NEVER)
+            if rows[-1] - rows[0] + 1 == len(rows):
+                logits[rows[0] : rows[-1] + 1].index_fill_(1, ids, _NEVER)
             else:
-                places = to_device(np.array(rows), logits.device)[:, None], ids[None, :]
-                logits.index_put_(places, torch.full((), _NEVER, device=logits.device, dtype=logits.dtype))
-        if self._inline:
-            rows_of = np.repeat(self._inline_rows, [len(part) for part in self._inline])
-            ids_of = np.concatenate(self._inline).astype(np.int64)
-            places = to_device(rows_of, logits.device), to_device(ids_of, logits.device)
-            logits.index_put_(places, torch.full((), _NEVER, device=logits.device, dtype=logits.dtype))
+                logits.index_put_((to_device(np.array(rows), logits.device)[:, None], ids[None, :]), never)
+        if short:
+            places = np.repeat(short_rows, [len(part) for part in short]), np.concatenate(short).astype(np.int64)
+            logits.index_put_(tuple(to_device(place, logits.device) for place in places), never)
+
+
+def _on_host(logits: torch.Tensor) -> bool:
+    return bool(logits.device.type == "cpu")
 
 
 def _write_forced(
@@ -159,7 +175,7 @@ def _write_forced(
 
 
 def _write_checks(
-    logits: torch.Tensor, rows: torch.Tensor, ends: torch.Tensor, end_logits: torch.Tensor, padding: torch.Tensor
+    logits: torch.Tensor, padding: torch.Tensor, rows: torch.Tensor, ends: torch.Tensor, end_logits: torch.Tensor
 ) -> torch.Tensor:
     """Leave EOS where a row has nothing but padding left. Returns how many rows that were."""
     left = logits[rows].index_fill_(1, padding, _NEVER).amax(dim=1)
@@ -168,19 +184,3 @@ def _write_checks(
     places = rows[:, None], padding[None, :]
     logits[places] = torch.where(gone[:, None], _NEVER, logits[places])
     return gone.sum()
-
-
-def _most_runs(device: torch.device) -> int:
-    """Up to how many ranges of rows are written one by one. On the CPU a call costs less than indices for each id."""
-    return 1 << 30 if device.type == "cpu" else 4
-
-
-def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Ascending rows as half-open ranges."""
-    first = last = rows[0]
-    for row in rows[1:]:
-        if row != last + 1:
-            yield first, last + 1
-            first = row
-        last = row
-    yield first, last + 1
