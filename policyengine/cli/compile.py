@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from policyengine.cli import exits
+from policyengine.cli.exits import fail
 
 if TYPE_CHECKING:
     from policyengine.language.policyset import PolicySet
@@ -51,31 +52,27 @@ def run(
     from policyengine.compiler.output import OutputError, differences, write
     from policyengine.compiler.pipeline import compile_policies
     from policyengine.compiler.summary import summary
-    from policyengine.language import load
     from policyengine.language.diagnostics import NoPoliciesFound, PolicyError
     from policyengine.language.render import render
 
     try:
-        policies = _with_targets(load(paths, variables=_pairs(variables or [])), target)
+        policies = _with_targets(_load(paths, _pairs(variables or [])), target)
         targets = [t.value for t in target] if target else list(policies.project.targets)
         missing = [name for name in targets if name not in MODULES]
         if missing:
-            _fail(f"target `{missing[0]}` cannot be compiled for yet; there are {', '.join(MODULES)}")
+            fail(f"target `{missing[0]}` cannot be compiled for yet; there are {', '.join(MODULES)}")
         name = package or policies.project.package
         problem = check_package(name)
         if problem:
-            _fail(f"{problem}: choose another one with --package")
+            fail(f"{problem}: choose another one with --package")
         program = compile_policies(policies)
-    except NoPoliciesFound as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(exits.NOTHING) from None
     except PolicyError as error:
         typer.echo(str(error), err=True)
-        raise typer.Exit(exits.FAILED) from None
+        raise typer.Exit(exits.NOTHING if isinstance(error, NoPoliciesFound) else exits.FAILED) from None
 
     found = findings(program, levels_of(program, targets), policies, allow_unenforced=allow_unenforced)
     if found:
-        typer.echo(render(found, policies.sources) + "\n", err=True)
+        typer.echo(render(found, policies.sources), err=True)
     if any(one.severity == "error" for one in found):
         raise typer.Exit(exits.FAILED)
 
@@ -88,8 +85,17 @@ def run(
         if changed:
             write(made.tree, output)
     except (OutputError, OSError) as error:
-        _fail(str(error))
+        fail(str(error))
     typer.echo(summary(program, made, output, changed=bool(changed)))
+
+
+def _load(paths: list[str], variables: dict[str, str]) -> PolicySet:
+    from policyengine.language import load
+
+    try:
+        return load(paths, variables=variables)
+    except ValueError as error:
+        fail(str(error))
 
 
 def _pairs(settings: list[str]) -> dict[str, str]:
@@ -97,7 +103,7 @@ def _pairs(settings: list[str]) -> dict[str, str]:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name:
-            _fail(f"--set takes NAME=VALUE, not `{setting}`")
+            fail(f"--set takes NAME=VALUE, not `{setting}`")
         pairs[name] = value
     return pairs
 
@@ -106,11 +112,6 @@ def _with_targets(policies: PolicySet, target: list[Target] | None) -> PolicySet
     """Add targets that are named here and not in the project to the project's: policies that name none follow it."""
     named = policies.project.targets + tuple(t.value for t in target or ())
     return replace(policies, project=replace(policies.project, targets=tuple(dict.fromkeys(named))))
-
-
-def _fail(message: str) -> None:
-    typer.echo(f"error: {message}", err=True)
-    raise typer.Exit(exits.FAILED)
 
 
 def _report_check(changed: list[str], output: Path) -> None:

@@ -106,6 +106,11 @@ def test_the_projects_targets_are_the_default(run: Run, write: Write, tmp_path: 
             ":2:9",
             "policy `a` is on_request, which cannot be enforced on target `trtllm`: the hook sees no request",
         ),
+        (
+            "activation: assigned\ntargets: [vllm]\n" + BAN,
+            ":2:9",
+            "policy `a` is assigned, which cannot be enforced on target `vllm`: not yet: nothing assigns policies",
+        ),
         (REDACT, ":3:17", "rule `a/names` cannot be enforced on target `vllm`: not yet: redact needs"),
         ("rules: {loud: {rewrite: {to: upper}}}\n", ":3:16", "on target `vllm`: not yet: a rewrite needs"),
     ],
@@ -173,6 +178,7 @@ def test_no_policies_exit_3(run: Run, tmp_path: Path) -> None:
         ["compile", "POLICIES"],
         ["compile", "POLICIES", "-o", "BUILD", "--target", "tpu"],
         ["compile", "POLICIES", "-o", "BUILD", "--set", "name"],
+        ["compile", "POLICIES", "-o", "BUILD", "--set", "1 2=x"],
         ["compile", "POLICIES", "-o", "BUILD", "--package", "no-name"],
         ["compile", "POLICIES", "-o", "BUILD", "--package", "vllm"],
         ["compile", "POLICIES", "-o", "BUILD", "--frobnicate"],
@@ -184,6 +190,7 @@ def test_usage_errors_exit_2(run: Run, write: Write, tmp_path: Path, arguments: 
     names = {"POLICIES": str(write(a=BAN)), "BUILD": str(tmp_path / "build"), "missing": str(tmp_path / "missing")}
     result = run(*(names.get(one, one) for one in arguments))
     assert (result.code, (tmp_path / "build").exists()) == (2, False)
+    assert "Traceback" not in result.err
 
 
 def test_an_error_of_ours_is_no_finding(
