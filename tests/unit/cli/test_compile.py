@@ -106,11 +106,6 @@ def test_the_projects_targets_are_the_default(run: Run, write: Write, tmp_path: 
             ":2:9",
             "policy `a` is on_request, which cannot be enforced on target `trtllm`: the hook sees no request",
         ),
-        (
-            "activation: assigned\ntargets: [vllm]\n" + BAN,
-            ":2:9",
-            "policy `a` is assigned, which cannot be enforced on target `vllm`: not yet: nothing assigns policies",
-        ),
         (REDACT, ":3:17", "rule `a/names` cannot be enforced on target `vllm`: not yet: redact needs"),
         ("rules: {loud: {rewrite: {to: upper}}}\n", ":3:16", "on target `vllm`: not yet: a rewrite needs"),
     ],
