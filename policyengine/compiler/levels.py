@@ -69,12 +69,14 @@ def _vllm(rule: RulePlan, policy: PolicyPlan) -> Level:
 def _trtllm(rule: RulePlan, policy: PolicyPlan) -> Level:
     if policy.activation != "always":
         return Level("not enforced", "the hook sees no request", "activation")
-    if rule.device and "cuda" not in rule.device:
+    if not isinstance(rule.body, BanPlan | RewritePlan) or (isinstance(rule.body, BanPlan) and rule.body.token_ids):
+        return Level("not enforced", "the hook sees text, not tokens")
+    if rule.device and "cuda" not in rule.device:  # the engine runs nowhere else
         return Level("inactive", _only_on(rule))
+    if rule.device:
+        return Level("not enforced", "the hook does not know its device, which `when` asks for")
     if isinstance(rule.body, RewritePlan):
         return Level("text")
-    if not isinstance(rule.body, BanPlan) or rule.body.token_ids:
-        return Level("not enforced", "the hook sees text, not tokens")
     return Level("text", f"fallback: {rule.body.text_action.kind}" if rule.body.avoid else rule.body.text_action.kind)
 
 
