@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.numpy
+from hypothesis import given, reject
+from hypothesis import strategies as st
 
 from policyengine.automata.folding import FoldSpec
 from policyengine.automata.phrases import PhraseAutomaton
@@ -20,6 +22,7 @@ from policyengine.requests import build_parser
 from policyengine.runtime.bundle import ABOUT, ARRAYS, MANIFEST, save, to_files
 from policyengine.runtime.digest import program_digest
 from policyengine.runtime.errors import BundleError
+from policyengine.runtime.plain import decode, encode
 from policyengine.runtime.program import (
     BanPlan,
     BiasPlan,
@@ -145,6 +148,17 @@ def test_sections_for_people_are_kept_and_not_interpreted(tmp_path: Path, sectio
         (tmp_path / name).write_bytes(data)
     assert json.loads((tmp_path / MANIFEST).read_text(encoding="utf-8"))[section] == {"x": [1]}
     assert content(open_bundle(tmp_path)) == content(program)
+
+
+@pytest.mark.parametrize("kind", [PolicyPlan, RulePlan])
+@given(data=st.data())
+def test_whatever_a_plan_holds_survives_json(kind: type[PolicyPlan | RulePlan], data: st.DataObject) -> None:
+    value = data.draw(st.from_type(kind))
+    try:
+        text = json.dumps(encode(value), allow_nan=False)
+    except ValueError:
+        reject()  # NaN and infinities are refused when they are written
+    assert decode(kind, json.loads(text), "value") == value
 
 
 # -- what decides behaviour -------------------------------------------------------------------------------------------
