@@ -79,6 +79,22 @@ def stop_group(process: subprocess.Popen[bytes]) -> None:
     process.wait(timeout=15)
 
 
+def run_to_end(command: Sequence[str], folder: Path, *, python_path: Path, limit: float) -> tuple[int | None, str]:
+    """Run a command that starts an engine: its exit status (None: it ran past `limit` seconds) and what it wrote."""
+    log_file = folder / "command.log"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment(python_path), stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            status: int | None = process.wait(timeout=limit)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            stop_group(process)
+    return status, log_file.read_text(errors="replace")
+
+
 @contextmanager
 def running(
     model: Path, folder: Path, *, python_path: Path | None = None, flags: Sequence[str] = ()
