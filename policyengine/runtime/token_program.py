@@ -16,7 +16,7 @@ from policyengine.automata.token_matcher import Position, TokenMatcher
 from policyengine.automata.token_tables import TokenTables
 from policyengine.automata.vocabulary_trie import VocabularyTrie
 from policyengine.runtime.errors import BindError
-from policyengine.runtime.program import BanPlan, BiasPlan, Component, ForcePlan, Param, Program, Request, RulePlan
+from policyengine.runtime.program import BanPlan, BiasPlan, Component, ForcePlan, Program, Request, RulePlan
 
 if TYPE_CHECKING:
     from policyengine.automata.folding import FoldSpec
@@ -190,11 +190,6 @@ class TokenProgram:
     def nbytes(self) -> int:
         """Bytes that the tables of all components hold."""
         return sum(bound.matcher.nbytes() for bound in (*self.avoid, *self.bias))
-
-
-def resolve(value: object, request: Request) -> object | None:
-    """A literal, or what the request gives for a parameter; None where it gives nothing."""
-    return request.values.get(value.name) if isinstance(value, Param) else value
 
 
 def frozen_ids(ids: Iterable[int]) -> Ints:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from policyengine.automata.phrases import Ints
-from policyengine.runtime.errors import RequestError
+from policyengine.runtime.forces import Schedule, schedule, value_of
 from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, Request
-from policyengine.runtime.token_program import TokenProgram, frozen_ids, resolve
+from policyengine.runtime.token_program import TokenProgram, frozen_ids
 
 _NOTHING: tuple[Ints, ...] = ()
 
@@ -45,23 +45,24 @@ class TokenSession:
         self._ends = frozenset(self._min_ids.tolist())
         self._watch_last = max_tokens is not None and any(b.has_exact for b in self._avoid)
         self._min_tokens = 0
-        self._every: int | None = None
-        self._at: dict[int, int] = {}
+        self._forces = Schedule()
         self._banned: Ints = frozen_ids(())
         self._token_biases: dict[int, float] = {}
         self._read_rules()
         self._banned_set = frozenset(self._banned.tolist())
-        self._horizon = max(self._min_tokens, *(p + 1 for p in self._at), 0) if self._at else self._min_tokens
+        # From this length on, nothing depends on the length any more.
+        self._horizon = max(self._min_tokens, *(place + 1 for place in self._forces.at), 0)
         self._key = request.policies, tuple(sorted(request.values.items())), self._end_ids.tobytes(), max_tokens
-        self.is_idle = (
-            not (self._avoid or self._bias or self._min_tokens or self._at or len(self._banned) or self._token_biases)
-            and self._every is None
+        forces = self._forces.at or self._forces.every is not None
+        self.is_idle = not (
+            self._avoid or self._bias or self._min_tokens or forces or len(self._banned) or self._token_biases
         )
 
     # -- what the rules ask of this request ------------------------------------------------------------------------
 
     def _read_rules(self) -> None:
         banned: set[int] = set()
+        forces: list[tuple[str, ForcePlan]] = []
         for rule in self.program.rules:
             if rule.policy not in self.request.policies:
                 continue
@@ -69,44 +70,21 @@ class TokenSession:
             if isinstance(body, BanPlan):
                 banned.update(body.token_ids)
             elif isinstance(body, MinTokensPlan):
-                n = resolve(body.n, self.request)
+                n = value_of(body.n, self.request)
                 self._min_tokens = max(self._min_tokens, int(n) if isinstance(n, int | float) else 0)
             elif isinstance(body, BiasPlan):
                 for token, weight in body.token_ids:
-                    value = resolve(weight, self.request)
+                    value = value_of(weight, self.request)
                     if isinstance(value, int | float):
                         self._token_biases[token] = self._token_biases.get(token, 0.0) + float(value)
             elif isinstance(body, ForcePlan):
-                self._read_force(self.program.name(rule), body, self.program.forced_texts)
+                forces.append((self.program.name(rule), body))
         self._banned = frozen_ids(banned)
-
-    def _read_force(self, name: str, body: ForcePlan, texts: dict[str, tuple[int, ...]]) -> None:
-        if body.text is not None:
-            text = resolve(body.text, self.request)
-            ids: tuple[int, ...] = texts[text] if isinstance(text, str) else ()
-        else:
-            token = resolve(body.token_id, self.request)
-            if not isinstance(token, int):
-                return  # a parameter without a value: the rule is inactive
-            if not 0 <= token < self.program.vocabulary.size:
-                parameter = body.token_id.name if isinstance(body.token_id, Param) else "token_id"
-                raise RequestError(
-                    f"`{parameter}`: token id {token} is outside the vocabulary of {self.program.vocabulary.size} ids"
-                )
-            ids = (token,)
-        if body.at == "every":
-            if (self._every is not None and self._every != ids[0]) or any(t != ids[0] for t in self._at.values()):
-                raise RequestError(f"{name} and another rule force different tokens at one position")
-            self._every = ids[0]
-            return
-        start = 0 if body.at == "start" else body.at
-        for place, token in enumerate(ids, start):
-            if self._at.get(place, token) != token or (self._every is not None and self._every != token):
-                raise RequestError(f"{name} and another rule force different tokens at position {place}")
-            self._at[place] = token
+        texts, size = self.program.forced_texts, self.program.vocabulary.size
+        self._forces = schedule(forces, self.request, texts.__getitem__, size)
 
     def _resolve_weights(self, weights: Iterable[float | Param]) -> npt.NDArray[np.float64]:
-        values = [resolve(w, self.request) for w in weights]
+        values = [value_of(w, self.request) for w in weights]
         return np.array([float(v) if isinstance(v, int | float) else 0.0 for v in values])
 
     # -- what may be chosen now ------------------------------------------------------------------------------------
@@ -114,8 +92,8 @@ class TokenSession:
     @property
     def forced(self) -> int | None:
         """The only id that may be chosen now; None: no force acts here. A ban on it wins, and leaves nothing."""
-        token = self._at.get(self.length) if self._at else None
-        return self._every if token is None else token
+        token = self._forces.at.get(self.length) if self._forces.at else None
+        return self._forces.every if token is None else token
 
     def mask_parts(self) -> tuple[Ints, ...]:
         """The ids that bans and the minimum length forbid now: int32, read-only, in parts that may overlap.
