@@ -1,0 +1,238 @@
+"""What the text level does for one choice of policies: the part of a program that sessions share.
+
+A `TextPlan` is made once for each set of active components and kept (`plan_for`), so that what one session learns, a
+step of an automaton or the effect of a whole chunk, the next one finds ready.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from policyengine.runtime.program import BanPlan, Component, Program, Request, RewritePlan, TextAction
+
+if TYPE_CHECKING:
+    from policyengine.runtime.text_memo import Node
+
+REDACTED = "[redacted]"
+BLOCKED = "Blocked by policy."
+
+_KEPT_PLANS = 64  # each holds its program in memory
+_KEPT_STEPS = 1 << 17  # character steps that one scanner remembers
+
+_SYMBOL_BITS = 21
+
+
+class Hit(NamedTuple):
+    """A pattern that completed. `end`: how many symbols of the text just read it includes (0: it ended before it)."""
+
+    end: int
+    length: int  # in symbols
+    rule: int
+
+
+class Step(NamedTuple):
+    """What reading one character does. `symbols`: how many it adds (0: dropped, or more of the same white space)."""
+
+    state: int
+    symbols: int
+    hits: tuple[Hit, ...]
+
+
+class Effect(NamedTuple):
+    """What a rule puts in place of a match. `ends`: the output ends after `text`."""
+
+    text: str
+    ends: bool
+
+
+class Scanner:
+    """The automaton of one component, read by characters. Safe to share; everything it keeps is a cache."""
+
+    def __init__(self, component: Component, actions: tuple[TextAction | None, ...]) -> None:
+        self.automaton = component.automaton
+        self.rules = component.rules
+        self.actions = tuple(dict.fromkeys(action for rule in component.rules if (action := actions[rule]) is not None))
+        self.effects: tuple[Effect, ...] = ()  # of all rules; set by the plan
+        self.endings: tuple[Effect, ...] = ()  # of those that end the output
+        self._table = component.automaton.folding.table
+        self._steps: dict[int, Step] = {}
+        self._live: dict[int, tuple[int, ...]] = {}
+        self._reach: dict[tuple[int, Effect], tuple[int, ...]] = {}
+
+    def step(self, state: int, ch: str) -> Step:
+        """Read one character."""
+        return self._steps.get(state << _SYMBOL_BITS | ord(ch)) or self._learn(state, ch)
+
+    def _learn(self, state: int, ch: str) -> Step:
+        automaton = self.automaton
+        current, count, hits = state, 0, []
+        for symbol in self._table[ch]:
+            if automaton.is_repeat(current, symbol):
+                continue
+            current, before, by = automaton.step(current, symbol)
+            hits += [Hit(count, automaton.pattern_length(p), self.rules[p]) for p in before]
+            count += 1
+            hits += [Hit(count, automaton.pattern_length(p), self.rules[p]) for p in by]
+        if not automaton.live_depth(current):
+            # All that such a state still tells is what an edge depends on: fewer states, more that is known of them.
+            current = int(automaton.context[current])
+        step = Step(current, count, tuple(hits))
+        if len(self._steps) >= _KEPT_STEPS:
+            self._steps.clear()
+        self._steps[state << _SYMBOL_BITS | ord(ch)] = step
+        return step
+
+    def read(self, state: int, text: str) -> Step:
+        """Read any text as one step."""
+        if len(text) == 1:
+            return self.step(state, text)
+        count, hits = 0, []
+        for ch in text:
+            state, symbols, found = self.step(state, ch)
+            hits += [Hit(count + hit.end, hit.length, hit.rule) for hit in found]
+            count += symbols
+        return Step(state, count, tuple(hits))
+
+    def at_end(self, state: int) -> tuple[Hit, ...]:
+        """What completes if the output ends here."""
+        patterns = self.automaton.at_end(state)
+        return tuple(Hit(0, self.automaton.pattern_length(p), self.rules[p]) for p in patterns)
+
+    def live(self, state: int) -> tuple[int, ...]:
+        """The lengths, in symbols, of all partial matches that can still complete; the longest first."""
+        known = self._live.get(state)
+        if known is None:
+            automaton, lengths, at = self.automaton, [], state
+            while depth := automaton.live_depth(at):
+                lengths.append(depth)
+                while automaton.depth[at] >= depth:
+                    at = int(automaton.fail[at])
+            known = self._live[state] = tuple(lengths)
+        return known
+
+    def reach(self, state: int, effect: Effect) -> tuple[int, ...]:
+        """How many symbols back from here matches reach that the effect, put here, completes or leaves alive."""
+        known = self._reach.get((state, effect))
+        if known is None:
+            after, count, hits = self.read(state, effect.text)
+            found = {hit.length - hit.end for hit in hits}
+            ahead = [hit.length for hit in self.at_end(after)] if effect.ends else self.live(after)
+            found.update(length - count for length in ahead)
+            known = self._reach[state, effect] = tuple(sorted(n for n in found if n > 0))
+        return known
+
+
+def replacement(action: TextAction) -> str:
+    """What a redaction shows in place of its matches."""
+    return REDACTED if action.text is None else action.text
+
+
+class TextPlan:
+    """The text level of a program for one set of active rules.
+
+    Attributes:
+        scanners: one an active component.
+        actions: by rule (index into `program.rules`); None: the rule has nothing to do with text.
+        rewrite: what becomes of every character that leaves; None: nothing, unless `silent`.
+        silent: no text ever leaves.
+        holds: nothing leaves before the end, since a `block` rule may replace it all.
+        fragile: replacements that hold a banned phrase themselves, so that they may have to be dropped.
+        nodes, resting, known_chunks: see `text_memo`.
+    """
+
+    def __init__(self, program: Program, components: Sequence[Component], rewrites: Sequence[RewritePlan]) -> None:
+        self.program = program
+        bodies = [rule.body for rule in program.rules]
+        self.actions = tuple(body.text_action if isinstance(body, BanPlan) else None for body in bodies)
+        self.names = tuple((program.policies[rule.policy].name, rule.id) for rule in program.rules)
+        self.scanners = tuple(Scanner(component, self.actions) for component in components)
+        modes = [rewrite.to for rewrite in rewrites]
+        self.silent = "nothing" in modes
+        self.rewrite = None if self.silent or not modes else str.upper if modes[0] == "upper" else str.lower
+        self.holds = any(action.kind == "block" for scanner in self.scanners for action in scanner.actions)
+        self.idle = not self.scanners and not modes
+        self.initial = tuple(scanner.automaton.START for scanner in self.scanners)
+        self.nodes: dict[object, Node] = {}
+        self.resting: dict[tuple[int, ...], Node] = {}
+        self.known_chunks = 0
+        self.fragile: frozenset[str] = frozenset()
+        self._find_effects()
+        self.initial = tuple(scanner.automaton.START for scanner in self.scanners)
+        self.nodes: dict[object, Node] = {}
+        self.known_chunks = 0
+
+    def _find_effects(self) -> None:
+        """Tell each scanner what its rules may put in place of a match."""
+        redactions = {action for scanner in self.scanners for action in scanner.actions if action.kind == "redact"}
+        self.fragile = frozenset(text for text in map(replacement, redactions) if self._banned(text))
+        for scanner in self.scanners:
+            effects: list[Effect] = []
+            for action in scanner.actions:
+                if action.kind == "redact":
+                    effects += [Effect(text := replacement(action), False)]
+                    effects += [Effect("", False)] * (text in self.fragile)
+                elif action.kind == "terminate":
+                    effects.append(Effect("", True))
+            scanner.effects = tuple(dict.fromkeys(effects))
+            scanner.endings = tuple(effect for effect in scanner.effects if effect.ends)
+
+    def _banned(self, text: str) -> bool:
+        """Whether a phrase stands in the text, in the surroundings that suit it best."""
+        for scanner in self.scanners:
+            after = scanner.read(scanner.automaton.START, text)
+            if after.hits or scanner.at_end(after.state):
+                return True
+        return False
+
+    def action(self, rule: int) -> TextAction:
+        """The action of a rule that a scanner names."""
+        action = self.actions[rule]
+        assert action is not None
+        return action
+
+    def is_redaction(self, rule: int) -> bool:
+        """Whether the rule replaces its matches, and does not end the output."""
+        return self.action(rule).kind == "redact"
+
+
+_Choice = tuple[int, frozenset[int], str | None]
+_plans: OrderedDict[_Choice, TextPlan] = OrderedDict()
+_lock = threading.Lock()
+
+
+def plan_for(program: Program, request: Request, target: str | None) -> TextPlan:
+    """The plan of a request. `target`: only policies for that engine; None: all. Equal choices share one plan."""
+    # A kept plan keeps its program alive, so that no other object can get the program's id meanwhile.
+    choice = (id(program), request.policies, target)
+    with _lock:
+        plan = _plans.get(choice)
+        if plan is None:
+            plan = _plans[choice] = _plan(program, request.policies, target)
+            if len(_plans) > _KEPT_PLANS:
+                _plans.popitem(last=False)
+        _plans.move_to_end(choice)
+        return plan
+
+
+def _plan(program: Program, policies: frozenset[int], target: str | None) -> TextPlan:
+    """What depends on a device is left out: the text level knows none."""
+    components = [
+        component
+        for component in program.components
+        if component.use != "bias"
+        and not component.device
+        and not policies.isdisjoint(component.policies)
+        and (target is None or target in component.targets)
+    ]
+    rewrites = [
+        rule.body
+        for rule in program.rules
+        if isinstance(rule.body, RewritePlan)
+        and not rule.device
+        and rule.policy in policies
+        and (target is None or target in program.policies[rule.policy].targets)
+    ]
+    return TextPlan(program, components, rewrites)

@@ -1,0 +1,173 @@
+"""The text level of one output: text in as it comes, what the client may see out.
+
+Any way of cutting the text into chunks gives the same text, the same reason and the same matches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from policyengine.runtime import text_memo
+from policyengine.runtime.program import Program, Request
+from policyengine.runtime.text_memo import Edge, Node
+from policyengine.runtime.text_plan import BLOCKED, plan_for
+from policyengine.runtime.text_window import Stop, Window
+
+_SLICE = 512  # code points read in one go
+OVER_MAX_HOLD = "max_hold"  # the reason of an output that ended because too much had to be held
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A match that decided something; `start` and `end` in code points of the original text.
+
+    One that only a redaction brought about (a join in what the client would see) covers all that it joins.
+    """
+
+    policy: str
+    rule: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do now: `text` leaves with it, and after a terminate nothing more. `matches`: decided in this call."""
+
+    action: Literal["emit", "suppress", "terminate"]
+    text: str
+    reason: str | None
+    matches: tuple[Match, ...]
+
+
+_SILENCE = Verdict("suppress", "", None, ())
+
+
+class TextSession:
+    """One output sequence. Not safe to share between threads."""
+
+    __slots__ = ("_kept", "_node", "_plan", "_read", "_window")
+
+    def __init__(self, program: Program, request: Request, target: str | None = None) -> None:
+        """Start an output under the policies of `request`. `target`: only those for that engine; None: all of them."""
+        self._plan = plan_for(program, request, target)
+        self._read = 0  # code points
+        # Either a node, if the situation is a common one, or a window; neither once the output has ended.
+        self._node: Node | None = text_memo.start(self._plan)
+        self._window: Window | None = None
+        self._kept: list[str] | None = [] if self._plan.holds else None  # what is held for `block`
+
+    @property
+    def idle(self) -> bool:
+        """Whether no rule is active, so that all text passes as it is."""
+        return self._plan.idle
+
+    @property
+    def held(self) -> int:
+        """Code points read that may not leave yet; what a `block` rule holds beyond them is not counted."""
+        if self._node is not None:
+            return self._node.held
+        return self._window.held if self._window is not None else 0
+
+    def feed(self, text: str) -> Verdict:
+        """Read the next piece of the output. Emit: `text` leaves now; suppress: nothing does."""
+        node = self._node
+        if node is not None:
+            edge = node.edges.get(text)
+            if edge is not None:
+                self._node = edge.node
+                self._read += len(text)
+                if self._kept is None:
+                    return edge.verdict
+                self._kept.append(edge.text)
+                return _SILENCE
+        elif self._window is None:
+            return _SILENCE
+        return self._read_on(text) if len(text) <= _SLICE else self._by_slices(text)
+
+    def _by_slices(self, text: str) -> Verdict:
+        parts = []
+        for at in range(0, len(text), _SLICE):
+            parts.append(self.feed(text[at : at + _SLICE]))
+            if parts[-1].action == "terminate":
+                break
+        matches = tuple(match for part in parts for match in part.matches)
+        last, joined = parts[-1], "".join(part.text for part in parts)
+        if last.action == "terminate":
+            return Verdict("terminate", joined, last.reason, matches)
+        return self._verdict(joined, matches)
+
+    def _read_on(self, text: str) -> Verdict:
+        node, window = self._node, self._window
+        self._node = self._window = None  # should anything below fail, the output has ended
+        glided = text_memo.glide(node, text) if node is not None else None
+        matches: tuple[Match, ...] = ()
+        after: Node | None
+        if glided is not None:
+            self._read += len(text)
+            after, out = glided
+        else:
+            window = node.open() if node is not None else window
+            assert window is not None
+            origin = self._read - window.position
+            stop = window.feed(text)
+            self._read += len(text)
+            if stop is not None:
+                return self._terminate(window, origin, stop)
+            window.release()
+            out = "".join(window.out)
+            window.out.clear()
+            matches = self._matches(window, origin)
+            after = text_memo.node_of(window)
+        verdict = self._verdict(out, matches)
+        if after is None:
+            self._window = window
+        else:
+            self._node = after
+            if node is not None and not matches:
+                text_memo.learn(node, text, Edge(after, out, verdict))
+        if self._kept is None:
+            return verdict
+        self._kept.append(out)
+        return Verdict("suppress", "", None, matches) if matches else _SILENCE
+
+    def finish(self) -> Verdict:
+        """The output ended: what was held leaves, or the last matches decide."""
+        window = self._node.open() if self._node is not None else self._window
+        if window is None:
+            return _SILENCE
+        self._node = self._window = None
+        origin = self._read - window.position
+        stop = window.finish()
+        if stop is not None:
+            return self._terminate(window, origin, stop)
+        return self._verdict("".join((*(self._kept or ()), window.flush())), self._matches(window, origin))
+
+    def _verdict(self, text: str, matches: tuple[Match, ...]) -> Verdict:
+        if self._plan.silent or not text:
+            return Verdict("suppress", "", None, matches) if matches else _SILENCE
+        return Verdict("emit", text, None, matches)
+
+    def _terminate(self, window: Window, origin: int, stop: Stop) -> Verdict:
+        plan = self._plan
+        text, reason = "".join(self._kept or ()), OVER_MAX_HOLD
+        if stop.rule is None:
+            text += "".join(window.out)
+        else:
+            action = plan.action(stop.rule)
+            reason = plan.names[stop.rule][1] if action.reason is None else action.reason
+            if action.kind == "block":
+                text = Window(plan).close(0, BLOCKED if action.text is None else action.text)
+            else:
+                text += window.close(stop.keep, action.text or "")
+        return Verdict("terminate", "" if plan.silent else text, reason, self._matches(window, origin))
+
+    def _matches(self, window: Window, origin: int) -> tuple[Match, ...]:
+        """Take what was decided since the last time, in order. `origin`: the window's place in the output."""
+        if not window.found:
+            return ()
+        names = self._plan.names
+        matches = tuple(Match(*names[rule], start + origin, end + origin) for start, end, rule in window.found)
+        window.found.clear()
+        return matches

@@ -1,0 +1,301 @@
+"""The stretch of an output that was read and may still change: what is held back, and why.
+
+Two readings run side by side. The *original* text goes through the automata once, character by character. What the
+client will see, the *visible* text, is a stack of pieces, each with the automata's states after it: one character as it
+leaves, or a *unit*, the replacement of a redacted span. A match in the original text replaces its pieces by a unit, and
+so does one in the visible text (a join may spell what was not there before), until the visible text holds none.
+
+INVARIANT (shrink): every redaction turns several pieces into one, a character into a unit, or a unit whose own text is
+banned into an empty one. So work ends, whatever the rules are.
+
+What may leave is told by `text_frontier`, so that nothing that left would have to change.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.runtime.text_frontier import settled
+from policyengine.runtime.text_plan import TextPlan, replacement
+
+START = PhraseAutomaton.START
+
+
+class Found(NamedTuple):
+    """A match that decided something. `start`, `end`: characters of the original text, from the window's position 0."""
+
+    start: int
+    end: int
+    rule: int
+
+
+class Stop(NamedTuple):
+    """The output ends. `rule` None: too much had to be held. `keep`: how many pieces of the stack stay."""
+
+    rule: int | None
+    keep: int
+
+
+@dataclass(slots=True, eq=False)
+class Piece:
+    """A piece of the visible text. Never changed once it lies on a stack, so windows may share it.
+
+    leader: None for a character; for a unit the (start, -end, rule) of the match whose replacement it shows.
+    states, counts: by scanner, the state after the piece, and how many symbols were read up to there.
+    """
+
+    start: int
+    end: int
+    text: str
+    leader: tuple[int, int, int] | None
+    sent: bool
+    states: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+
+
+class Window:
+    """See the module. `out`: released text that nobody took yet; `found`: the same for matches, in order."""
+
+    __slots__ = ("base", "begins", "found", "orig", "out", "plan", "position", "stack")
+
+    def __init__(self, plan: TextPlan) -> None:
+        n = len(plan.scanners)
+        self.plan = plan
+        self.position = 0
+        self.orig = [START] * n
+        self.begins: list[list[int]] = [
+            [] for _ in range(n)
+        ]  # by scanner: the character each of the last symbols is of
+        self.base = Piece(0, 0, "", None, True, (START,) * n, (0,) * n)  # what lies below the stack
+        self.stack: list[Piece] = []
+        self.out: list[str] = []
+        self.found: list[Found] = []
+
+    @property
+    def top(self) -> Piece:
+        """The last piece of the visible text."""
+        return self.stack[-1] if self.stack else self.base
+
+    @property
+    def held(self) -> int:
+        """Characters of the original text that were read and not released."""
+        for piece in self.stack:
+            if not piece.sent:
+                return self.position - piece.start
+        return 0
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def feed(self, text: str) -> Stop | None:
+        """Read text; what it allows to release stays until `release`, unless too much is held."""
+        plan, stack, orig, limit = self.plan, self.stack, self.orig, self.plan.program.max_hold
+        scanners, rewrite = plan.scanners, plan.rewrite
+        for ch in text:
+            place = self.position
+            self.position = place + 1
+            found: list[Found] = []
+            for k, scanner in enumerate(scanners):
+                state, symbols, hits = scanner.step(orig[k], ch)
+                orig[k] = state
+                begins = self.begins[k]
+                read = len(begins)
+                if symbols:
+                    begins.extend([place] * symbols)
+                for end, length, rule in hits:
+                    found.append(Found(begins[read + end - length], begins[read + end - 1] + 1, rule))
+            piece = Piece(place, place + 1, rewrite(ch) if rewrite else ch, None, False)
+            stop = self._decide(found, deque((piece,))) if found else self._push(piece)
+            if stop is not None:
+                return stop
+            if stack and place - stack[0].start >= limit:
+                self.release()
+                if self.held > limit:
+                    return Stop(None, 0)
+        return None
+
+    def finish(self) -> Stop | None:
+        """The output ends here, which is an edge."""
+        found = []
+        for k, scanner in enumerate(self.plan.scanners):
+            begins = self.begins[k]
+            found += [Found(begins[-hit.length], begins[-1] + 1, hit.rule) for hit in scanner.at_end(self.orig[k])]
+        return (self._decide(found, deque()) if found else None) or self._end()
+
+    def close(self, keep: int, message: str) -> str:
+        """End the output after the first `keep` pieces; returns what leaves, with the message at its end.
+
+        A message that would spell something banned, by itself or with the text before it, is left out.
+        """
+        del self.stack[keep:]
+        if message and self._fits(message):
+            return self.flush() + message
+        while stop := self._end():
+            del self.stack[stop.keep :]
+        return self.flush()
+
+    def _fits(self, message: str) -> bool:
+        top = self.top
+        for scanner, state in zip(self.plan.scanners, top.states, strict=True):
+            after = scanner.read(state, message)
+            if after.hits or scanner.at_end(after.state):
+                return False
+        return True
+
+    def flush(self) -> str:
+        """Everything that was not yet taken."""
+        text = "".join(self.out) + "".join(piece.text for piece in self.stack if not piece.sent)
+        self.out.clear()
+        self.stack.clear()
+        return text
+
+    # -- deciding --------------------------------------------------------------------------------------------------
+
+    def _decide(self, found: list[Found], queue: deque[Piece]) -> Stop | None:
+        """Act on matches of the original text that completed at one character; `queue`: its piece, not yet pushed."""
+        final = [match for match in found if not self.plan.is_redaction(match.rule)]
+        if not final:
+            self._redact(sorted(set(found), key=_rank), queue)
+            return self._settle(queue)
+        cut = min(match.start for match in final)
+        before = [match for match in found if match.start < cut and self.plan.is_redaction(match.rule)]
+        if before:
+            self._redact(sorted(set(before), key=_rank), queue)
+            if stop := self._settle(queue):
+                del self.stack[stop.keep :]
+        winner = min(final, key=lambda match: (match.rule, match.start, -match.end))
+        self.found.append(winner)
+        return Stop(winner.rule, sum(piece.start < cut for piece in self.stack))
+
+    def _redact(self, spans: list[Found], queue: deque[Piece]) -> None:
+        """Replace spans of the original text; what lies above them moves into the queue, to be pushed again."""
+        for span in spans:
+            self.found.append(span)
+            while self.stack and self.stack[-1].end > span.start:
+                queue.appendleft(self.stack.pop())
+        for span in spans:
+            covered = [p for p in queue if p.start < span.end and p.end > span.start]
+            if not covered:
+                continue  # inside a unit that left and needs no more room
+            text = replacement(self.plan.action(span.rule))
+            unit = Piece(min(span.start, covered[0].start), max(span.end, covered[-1].end), text, _rank(span), False)
+            for piece in covered:
+                if piece.leader is not None and unit.leader is not None and piece.leader <= unit.leader:
+                    unit.leader, unit.text, unit.sent = piece.leader, piece.text, piece.sent
+            at = queue.index(covered[0])
+            for _ in covered:
+                del queue[at]
+            queue.insert(at, unit)
+
+    # -- the visible text ------------------------------------------------------------------------------------------
+
+    def _settle(self, queue: deque[Piece]) -> Stop | None:
+        """Push the pieces of the queue in order, redacting what they complete, until the queue is empty."""
+        while queue:
+            piece = queue.popleft()
+            stop = self._push(Piece(piece.start, piece.end, piece.text, piece.leader, piece.sent), queue)
+            if stop is not None:
+                return stop
+        return None
+
+    def _push(self, piece: Piece, queue: deque[Piece] | None = None) -> Stop | None:
+        """Push one piece, and then whatever a visible match that it completes makes of the stack."""
+        below = self.stack[-1] if self.stack else self.base
+        states, counts, hits = [], [], None
+        for k, scanner in enumerate(self.plan.scanners):
+            state, symbols, completed = scanner.read(below.states[k], piece.text)
+            count = below.counts[k]
+            if completed:
+                hits = hits or []
+                hits += [(k, count + hit.end - hit.length, count + hit.end, hit.rule) for hit in completed]
+            states.append(state)
+            counts.append(count + symbols)
+        piece.states, piece.counts = tuple(states), tuple(counts)
+        self.stack.append(piece)
+        if hits is None:
+            return None
+        return self._visible(hits, deque() if queue is None else queue, settle=queue is None)
+
+    def _end(self) -> Stop | None:
+        """Matches of the visible text that complete because it ends."""
+        while True:
+            top = self.top
+            hits = [
+                (k, top.counts[k] - hit.length, top.counts[k], hit.rule)
+                for k, scanner in enumerate(self.plan.scanners)
+                for hit in scanner.at_end(top.states[k])
+            ]
+            if not hits:
+                return None
+            if stop := self._visible(hits, deque(), settle=True):
+                return stop
+
+    def _visible(self, hits: list[VisibleHit], queue: deque[Piece], *, settle: bool) -> Stop | None:
+        """Act on matches of the visible text. The pieces above a redaction go to the queue."""
+        stack = self.stack
+        redactions: list[tuple[Found, int, int]] = []
+        final: list[tuple[Found, int, int]] = []
+        for k, first, after, rule in hits:
+            low, high = self.piece_with(k, first, len(stack)), self.piece_with(k, after - 1, len(stack))
+            match = Found(stack[low].start, stack[high].end, rule)
+            (redactions if self.plan.is_redaction(rule) else final).append((match, low, high))
+        if final:
+            match, _, _ = min(final, key=lambda entry: (entry[0].rule, entry[1], -entry[2]))
+            self.found.append(match)
+            return Stop(match.rule, min(low for _, low, _ in final))
+        match, low, high = min(redactions, key=lambda entry: (*_rank(entry[0]), entry[1], -entry[2]))
+        head = stack[low]
+        if head.leader is not None and low == high:
+            unit = Piece(match.start, match.end, "", head.leader, head.sent)  # its own text is banned: nothing is shown
+        else:
+            self.found.append(match)
+            text, leader = (
+                (replacement(self.plan.action(match.rule)), _rank(match))
+                if head.leader is None
+                else (head.text, head.leader)
+            )
+            unit = Piece(match.start, match.end, text, leader, head.sent)
+        queue.extendleft(reversed((unit, *stack[high + 1 :])))
+        del stack[low:]
+        return self._settle(queue) if settle else None
+
+    def piece_with(self, k: int, symbol: int, below: int) -> int:
+        """The place, below the given one, of the piece that holds a symbol of the visible text."""
+        at = below - 1
+        while at > 0 and self.stack[at - 1].counts[k] > symbol:
+            at -= 1
+        return at
+
+    # -- releasing -------------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Move to `out` what nothing that may follow can change."""
+        stack = self.stack
+        count = settled(self)
+        if count:
+            self.out += [piece.text for piece in stack[:count] if not piece.sent]
+            last = stack[count - 1]
+            opened = [begins[-live[0]] for begins, live in zip(self.begins, self.live(), strict=True) if live]
+            if last.leader is not None and any(start < last.end for start in opened):
+                # A match that began inside this unit may still lengthen it, though not change what it shows.
+                stack[count - 1] = Piece(last.start, last.end, last.text, last.leader, True, last.states, last.counts)
+                count -= 1
+            if count:
+                self.base = stack[count - 1]
+                del stack[:count]
+        for begins, live in zip(self.begins, self.live(), strict=True):
+            del begins[: len(begins) - (live[0] if live else 0)]
+
+    def live(self) -> list[tuple[int, ...]]:
+        """By scanner, the lengths of the live matches of the original text."""
+        return [scanner.live(state) for scanner, state in zip(self.plan.scanners, self.orig, strict=True)]
+
+
+VisibleHit = tuple[int, int, int, int]  # scanner, its first symbol, the symbol after its last, rule
+
+
+def _rank(match: Found) -> tuple[int, int, int]:
+    """Which of several redactions leads: the leftmost, then the longest, then the first rule."""
+    return match.start, -match.end, match.rule
