@@ -14,7 +14,7 @@ import itertools
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import regex
@@ -116,11 +116,16 @@ def _decompose(ch: str) -> Iterator[str]:
 
 def fold(text: str, phrase: Phrase) -> tuple[str, list[int]]:
     """The folded text, and for each of its characters the place in `text` that it came from."""
+    return _fold(text, phrase.case, phrase.normalize, phrase.gaps)
+
+
+@lru_cache(maxsize=1 << 12)
+def _fold(text: str, case: str, normalize: frozenset[str], gaps: str) -> tuple[str, list[int]]:
     out: list[str] = []
     origin: list[int] = []
     for place, ch in enumerate(text):
-        for part in fold_char(ch, phrase.case, phrase.normalize, phrase.gaps):
-            if phrase.gaps == "spaces" and part == " " and out and out[-1] == " ":
+        for part in fold_char(ch, case, normalize, gaps):
+            if gaps == "spaces" and part == " " and out and out[-1] == " ":
                 continue  # a run of white space counts as one
             out.append(part)
             origin.append(place)
@@ -170,7 +175,10 @@ def decode(tokens: Iterable[bytes | None]) -> tuple[str, bytes]:
     """The complete characters that the tokens spell, and the bytes of one that is not complete."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(b"".join(token or b"" for token in tokens))
-    return text, decoder.getstate()[0]
+    tail = decoder.getstate()[0]
+    if tail and not any(True for _ in completions(tail)):  # Python waits after ED A0..BF, where no character can follow
+        return text + tail.decode("utf-8", "replace"), b""
+    return text, tail
 
 
 def completions(tail: bytes) -> Iterator[str]:
@@ -187,31 +195,36 @@ Place = tuple[int, int]  # phrase, place of its first folded character
 
 
 class TokenOracle:
-    """What may not be chosen, by the definition of the token level. All phrases are bans with `avoid`."""
+    """What may not be chosen, by the definition of the token level. All phrases are bans with `avoid`.
 
-    def __init__(self, tokens: Sequence[bytes | None], eos: Iterable[int], phrases: Sequence[Phrase]) -> None:
-        self.tokens, self.eos, self.phrases = tokens, tuple(eos), tuple(phrases)
+    EOS adds no text, whatever its bytes are.
+    """
 
-    def _in(self, text: str, end: Literal["open", "edge", "word"], phrases: Iterable[int] | None = None) -> set[Place]:
+    def __init__(self, tokens: Sequence[bytes | None], eos: Sequence[int], phrases: Sequence[Phrase]) -> None:
+        self.tokens = [b"" if i in eos else token for i, token in enumerate(tokens)]
+        self.eos, self.phrases = tuple(eos), tuple(phrases)
+        self._all = tuple(range(len(phrases)))
+        self._eager = tuple(i for i in self._all if phrases[i].word_end == "eager")
+        self._in = lru_cache(maxsize=1 << 12)(self._search)
+
+    def _search(self, text: str, end: Literal["open", "edge", "word"], phrases: tuple[int, ...]) -> set[Place]:
         result = set()
-        for index in range(len(self.phrases)) if phrases is None else phrases:
-            phrase = self.phrases[index]
-            folded, _ = fold(text, phrase)
-            result.update((index, start) for start, _ in _places(folded, phrase, end))
+        for index in phrases:
+            folded, _ = fold(text, self.phrases[index])
+            result.update((index, start) for start, _ in _places(folded, self.phrases[index], end))
         return result
 
     def complete(self, text: str) -> set[Place]:
         """The matches that nothing that may follow can undo."""
-        return self._in(text, "open")
+        return self._in(text, "open", self._all)
 
     def complete_at_end(self, text: str, tail: bytes) -> set[Place]:
         """The matches if the output ends here; an incomplete character shows as U+FFFD."""
-        return self._in(text + ("\N{REPLACEMENT CHARACTER}" if tail else ""), "edge")
+        return self._in(text + ("\N{REPLACEMENT CHARACTER}" if tail else ""), "edge", self._all)
 
     def eager_at_end(self, text: str, tail: bytes) -> set[Place]:
         """The banned words that the text ends in and that `eager` forbids to end in."""
-        eager = [i for i, phrase in enumerate(self.phrases) if phrase.word_end == "eager"]
-        return set() if tail else self._in(text, "word", eager)
+        return set() if tail else self._in(text, "word", self._eager)
 
     def would_match(self, before: tuple[str, bytes], after: tuple[str, bytes]) -> bool:
         """Whether the step from one decoded output to a longer one completes a match, or leaves what eager forbids."""
@@ -227,24 +240,26 @@ class TokenOracle:
     def is_masked(
         self, history: Sequence[int], token: int, *, stop_token_ids: Iterable[int] = (), last: bool = False
     ) -> bool:
-        """Whether the definition forbids this token after these; `last`: nothing can follow it under `max_tokens`."""
+        """Whether the definition forbids this token after these; `last`: nothing can follow it under `max_tokens`.
+
+        An id that ends the output is forbidden if the output would end in a match without its text, as engines show
+        it, or with its text, as it was sampled.
+        """
         data = self.tokens[token]
-        if data is None:
+        ends = token in self.eos or token in stop_token_ids
+        if data is None and not ends:
             return False
         before = decode(self.tokens[i] for i in history)
         after = decode([*(self.tokens[i] for i in history), data])
         if self.would_match(before, after):
             return True
-        if (token in self.eos or token in set(stop_token_ids)) and (
-            self.complete_at_end(*before) - self.complete(before[0])
-        ):
+        if ends and self.complete_at_end(*before) - self.complete(before[0]):
             return True
-        return last and bool(self.complete_at_end(*after) - self.complete(before[0]))
+        return (ends or last) and bool(self.complete_at_end(*after) - self.complete(before[0]))
 
     def masked(self, history: Sequence[int], *, stop_token_ids: Iterable[int] = (), last: bool = False) -> set[int]:
         """All ids that may not be chosen now. If no id with a token is left, all but the first EOS."""
-        ids = range(len(self.tokens))
-        stop = frozenset(stop_token_ids)
+        ids, stop = range(len(self.tokens)), frozenset(stop_token_ids)
         masked = {i for i in ids if self.is_masked(history, i, stop_token_ids=stop, last=last)}
         if all(i in masked for i in ids if self.tokens[i] is not None):
             return set(ids) - {self.eos[0]}

@@ -24,6 +24,7 @@ TOY_TOKENS: list[bytes | None] = [
 ]
 
 
+@functools.cache
 def toy() -> Vocabulary:
     """24 ids; 0 is EOS. Its `encode` knows only what the cases force."""
 
