@@ -75,25 +75,23 @@ class TokenMatcher:
     def _rest(self, token: int, used: int) -> int:
         return self.trie.rests[token, used] if used else int(self.trie.node_of[token])
 
-    def _read(self, state: int, character: str) -> tuple[int, set[int], bool]:
-        """Read one character: the next state, the patterns it completes, and whether it counted as a symbol."""
+    def _read(self, state: int, character: str) -> tuple[int, set[int]]:
+        """Read one character: the next state, and the patterns it completes."""
         done: set[int] = set()
-        moved = False
         for symbol in self.automaton.folding.table[character]:
             if self.automaton.is_repeat(state, symbol):
                 continue
             state, before, now = self.automaton.step(state, symbol)
             done.update(before)
             done.update(now)
-            moved = True
-        return state, done, moved
+        return state, done
 
     def at_end(self, position: Position) -> tuple[int, ...]:
         """The patterns that are complete if the output ends here. An incomplete character shows as U+FFFD."""
         state, pending = position
         if not pending:
             return self.automaton.at_end(state)
-        after, done, _ = self._read(state, utf8.REPLACEMENT)
+        after, done = self._read(state, utf8.REPLACEMENT)
         return tuple(sorted(done | set(self.automaton.at_end(after))))
 
     # -- what completes a match ------------------------------------------------------------------------------------
@@ -239,7 +237,7 @@ class TokenMatcher:
         if known is not None:
             return known
         # A token that cannot go on with the character turns it into U+FFFD.
-        after, done, _ = self._read(state, utf8.REPLACEMENT)
+        after, done = self._read(state, utf8.REPLACEMENT)
         others = ~self._goes_on & ~self._silent
         ids, patterns = self.completions((after, b""), last=last)
         keep = others[ids]
@@ -267,9 +265,11 @@ class TokenMatcher:
                 return set(self.at_end((state, longer)))
             edge = self.automaton.has_waiting[state] and self.trie.tail_edges(longer)[self.automaton.context[state]]
             return set(self.automaton.at_end(state)) if edge else set()
-        after, done, moved = self._read(state, character)
+        # The text ended inside a character before, so if it now ends in a word, this token brought it there, even
+        # where the character turns out to be one that folding drops.
+        after, done = self._read(state, character)
         node = self._rest(token, used)
-        if moved and (int(self.trie.first_class[node]) == NO_SYMBOL and self.trie.tail_index[node] < 0):
+        if self.trie.first_class[node] == NO_SYMBOL and self.trie.tail_index[node] < 0:
             waiting = self.automaton.at_end(after)
             done.update(p for p in waiting if self.automaton.patterns[p].eager)
         return done | self._at_node(after, node, last)

@@ -40,7 +40,8 @@ class BoundComponent:
         self.component = component
         automaton = component.automaton
         self.matcher = TokenMatcher(TokenTables(automaton, _trie(vocabulary, automaton.spec)))
-        self.has_exact = any(p.right_edge and not p.eager for p in automaton.patterns)
+        self.minds_the_end = any(p.right_edge for p in automaton.patterns)
+        self._ends: dict[tuple[Position, int], bool] = {}
         self._masks: dict[tuple[Position, bool], tuple[Ints, ...]] = {}
         self._pairs: dict[tuple[Position, bool], tuple[Ints, Ints]] = {}
 
@@ -52,6 +53,16 @@ class BoundComponent:
             if len(self._masks) >= _MOST_CACHED:
                 self._masks.clear()
             known = self._masks[key] = self.matcher.masks(position, last=last)
+        return known
+
+    def ends_in_match(self, position: Position, token: int) -> bool:
+        """Whether the output holds a match if it ends with this token, its text shown; cached."""
+        key = position, token
+        known = self._ends.get(key)
+        if known is None:
+            if len(self._ends) >= _MOST_CACHED:
+                self._ends.clear()
+            known = self._ends[key] = bool(self.matcher.completes(position, token, last=True))
         return known
 
     def pairs(self, position: Position, last: bool) -> tuple[Ints, Ints]:

@@ -43,7 +43,9 @@ class TokenSession:
         self._min_ids = frozen_ids(ends | set(vocabulary.eos_token_ids))
         self._end_ids = frozen_ids(ends if ignore_eos else ends | set(vocabulary.eos_token_ids))
         self._ends = frozenset(self._min_ids.tolist())
-        self._watch_last = max_tokens is not None and any(b.has_exact for b in self._avoid)
+        # Stop ids whose text the engine may show, so that it counts too.
+        self._shown_ends = tuple(sorted(ends - set(vocabulary.eos_token_ids)))
+        self._watch_last = max_tokens is not None and any(b.minds_the_end for b in self._avoid)
         self._min_tokens = 0
         self._forces = Schedule()
         self._banned: Ints = frozen_ids(())
@@ -111,7 +113,15 @@ class TokenSession:
             parts += (self._min_ids,)
         elif len(self._end_ids) and self._ends_in_match():
             parts += (self._end_ids,)
+        if self._shown_ends and not last:
+            parts += self._ends_that_show()
         return parts
+
+    def _ends_that_show(self) -> tuple[Ints, ...]:
+        """The stop ids whose own text leaves the output ending in a match."""
+        steps = [(b, p) for b, p in zip(self._avoid, self._positions, strict=True) if b.minds_the_end]
+        ids = [i for i in self._shown_ends if any(bound.ends_in_match(position, i) for bound, position in steps)]
+        return (frozen_ids(ids),) if ids else _NOTHING
 
     def _ends_in_match(self) -> bool:
         for bound, (state, pending) in zip(self._avoid, self._positions, strict=True):

@@ -79,7 +79,9 @@ def expected(automaton: PhraseAutomaton, state: int, pending: bytes, token: byte
             if not every:
                 break
         return done | every
-    return done | {p for p in automaton.at_end(state) if moved and not rest and automaton.patterns[p].eager}
+    # Brought there by this token: it was read further, or what was open has become a character that folding drops.
+    arrived = (moved or (pending and token)) and not rest
+    return done | {p for p in automaton.at_end(state) if arrived and automaton.patterns[p].eager}
 
 
 @settings(max_examples=150, deadline=None)
