@@ -15,6 +15,7 @@ from policyengine.engines.vllm import vocabulary as vocabulary_module
 from policyengine.engines.vllm.processor import PolicyProcessor
 from policyengine.runtime.errors import BindError, BundleError
 from policyengine.runtime.program import Program
+from tests.engines.vllm.batches import sampling
 from tests.engines.vllm.programs import avoid, policy, program, vocabulary
 
 
@@ -56,8 +57,6 @@ BAN = program([policy("bans", "always")], [(0, avoid(3))])
 @pytest.mark.usefixtures("toy")
 def test_a_bundle_starts_and_acts(tmp_path: Path) -> None:
     """Constructed as vLLM does, driven once."""
-    from tests.engines.vllm.test_batch import sampling
-
     processor = processor_of(saved(BAN, tmp_path))(config(), torch.device("cpu"), False)
     processor.update_state(BatchUpdate(1, [], [(0, sampling(), [], [])], []))
     logits = processor.apply(torch.zeros(1, 24))
