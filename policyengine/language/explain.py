@@ -103,7 +103,10 @@ def explain(error: Any, root: Node, key: Scalar | None, source: Source, report: 
     span = place.node.span(source)
     if report.reported_at(span):
         return
-    if kind in _KINDS:
+    nothing = isinstance(place.node, Scalar) and place.node.value is None
+    if nothing and place.key and not place.in_list and not place.is_key:
+        report.add("wrong-type", f"{place.subject} has no value", place.key.span(source))
+    elif kind in _KINDS:
         if place.is_phrase and kind == "string_type":
             report.add("unquoted-phrase", _not_text(place.node), span, hint=quote_hint(place.node, source, "phrase"))
         else:

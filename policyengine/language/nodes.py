@@ -50,9 +50,9 @@ class Node:
     def span(self, source: Source) -> Span:
         """The node's place. A block collection or block scalar, whose end lies far below, gives its first line."""
         start, end = self.start, self.end
-        if end.line > start.line and not self._flows():
+        if not self._flows():
             width = len(source.lines[start.line + 1].rstrip())
-            return Span(source.name, start.line + 1, start.column + 1, start.line + 1, max(width, start.column + 1) + 1)
+            return Span(source.name, start.line + 1, start.column + 1, start.line + 1, max(width, start.column) + 1)
         return Span(source.name, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
     def _flows(self) -> bool:
@@ -93,14 +93,15 @@ class Sequence(Node):
 class Mapping(Node):
     """A mapping: key value to key node and value node, in the order of the file."""
 
-    __slots__ = ("entries", "flow", "pending", "refused")
+    __slots__ = ("braces", "entries", "flow", "pending", "refused")
 
     def __init__(self, flow: bool, start: Any, end: Any) -> None:
         super().__init__(start, end)
         self.flow = flow
         self.entries: dict[Value, tuple[Scalar, Node]] = {}
         self.pending: Node | None = None  # a key whose value comes next
-        self.refused = False  # a key that is no scalar was reported
+        self.refused = False  # it has a key that is no scalar, which is reported
+        self.braces = False  # and looks like `{{ name }}`
 
     def _flows(self) -> bool:
         return self.flow
@@ -154,9 +155,10 @@ class _Builder:
 
     def build(self, events: Iterator[Any]) -> Node | None:
         documents = 0
+        source, report = self._source, self._report
         for event in events:
             kind = type(event)
-            if self._report.full(self._source.name):
+            if report.full(source.name):
                 raise _Stop
             if kind is ScalarEvent:
                 self._attach(self._scalar(event))
@@ -167,6 +169,9 @@ class _Builder:
             elif kind is SequenceEndEvent or kind is MappingEndEvent:
                 node = self._stack.pop()
                 node.end = event.end_mark
+                if isinstance(node, Mapping) and node.braces:
+                    hint = "in YAML `{` opens a mapping: put `{{ … }}` in quotes"
+                    report.add("wrong-type", "a key must be plain text", node.span(source), hint=hint)
                 self._attach(node)
             elif kind is AliasEvent:
                 self._property(event, "aliases are not part of the language")
@@ -221,10 +226,11 @@ class _Builder:
     def _entry(self, parent: Mapping, key: Node, value: Node) -> None:
         if not isinstance(key, Scalar):
             parent.refused = True
-            braces = parent.flow and isinstance(key, Mapping)
-            hint = "in YAML `{` opens a mapping: put `{{ … }}` in quotes" if braces else "quote it if it is text"
-            where = parent if braces else key
-            self._report.add("wrong-type", "a key must be plain text", where.span(self._source), hint=hint)
+            if parent.flow and isinstance(key, Mapping):
+                parent.braces = True  # reported when it is closed, as a whole
+                return
+            hint = "quote it if it is text"
+            self._report.add("wrong-type", "a key must be plain text", key.span(self._source), hint=hint)
         elif key.value in parent.entries:
             first = parent.entries[key.value][0]
             same = f"{quoted(key.text)} is written twice"
@@ -277,11 +283,14 @@ def _syntax(error: yaml.MarkedYAMLError, source: Source, report: Report) -> None
     index = min(mark.index, len(source.text)) if mark else 0
     labels = []
     if context is not None and mark is not None and context.index != mark.index:
-        if "end of stream" in problem or "end of file" in problem:
-            index = context.index  # the opening quote or bracket says more than the end of the file
+        unclosed = "expected `,` or" in problem and context.line != mark.line
+        if "end of stream" in problem or unclosed:
+            # The opening quote or bracket says more than where its end was missed at last.
+            index, other, label = context.index, index, "its end was expected before this"
         else:
-            label = visible(error.context or "").replace("'", "`")
-            labels.append(Label(source.span(context.index, context.index + 1), label))
+            other, label = context.index, visible(error.context or "").replace("'", "`")
+        if other < len(source.text):
+            labels.append(Label(source.span(other, other + 1), label))
     hint = None
     if "cannot start any token" in problem:
         tab = source.text[index : index + 1] == "\t"

@@ -6,9 +6,11 @@ White space around a line is stripped, blank lines and lines that start with `#`
 
 from __future__ import annotations
 
+import os
 import posixpath
 from pathlib import Path
 
+from policyengine.language.diagnostics import visible
 from policyengine.language.nodes import Node
 from policyengine.language.policyset import Phrase
 from policyengine.language.reading import Reading
@@ -30,8 +32,8 @@ class PhraseLists:
     def phrases(self, written: str, node: Node, reading: Reading) -> tuple[Phrase, ...]:
         """The phrases of a list. `written`, at `node`, is its path relative to the policy file."""
         policy = reading.source
-        path = policy.path.parent / written
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(policy.name), written.replace("\\", "/")))
+        path = policy.path.parent / os.path.normpath(written)
+        name = visible(posixpath.normpath(posixpath.join(posixpath.dirname(policy.name), written)))
         if path not in self._read:
             source = read(path, name, reading.report, blame=reading.span(node))
             if source is None:

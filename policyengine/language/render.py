@@ -25,8 +25,8 @@ from policyengine.language import limits
 from policyengine.language.diagnostics import Diagnostic, Label
 from policyengine.language.policyset import Span
 
-_WIDTH = 120  # cells of a source line that are shown
-_BEFORE = 40  # cells kept before the place in a clipped line
+_WIDTH = 120  # code points of a source line that are shown
+_BEFORE = 40  # of them before the place, where the line is longer
 _TAB = 4
 _BREAK = re.compile(r"\r\n|\n|\r")
 
@@ -124,20 +124,17 @@ def _snippet(marks: list[tuple[Span, str, str]], lines: Lines | None, width: int
 def _clip(line: str, span: Span) -> tuple[str, int, int]:
     """A line as it is shown, the cell where its underline starts and the underline's length in cells."""
     begin = min(span.column - 1, len(line))
-    end = span.end_column - 1 if span.end_line == span.line else len(line)
-    shown, cells = [], [0]
-    for ch in line:
+    end = min(max(begin, span.end_column - 1 if span.end_line == span.line else len(line)), len(line))
+    low = max(0, begin - _BEFORE) if len(line) > _WIDTH else 0
+    high = min(len(line), low + _WIDTH)
+    shown, cells = ["…"] if low else [], [1 if low else 0]
+    for ch in line[low:high]:
         text, size = _cell(ch, cells[-1])
         shown.append(text)
         cells.append(cells[-1] + size)
-    start, length = cells[begin], max(1, cells[max(begin, min(end, len(line)))] - cells[begin])
-    if cells[-1] <= _WIDTH:
-        return "".join(shown), start, length
-    low = bisect_right(cells, max(0, start - _BEFORE)) - 1
-    high = max(low + 1, bisect_right(cells, cells[low] + _WIDTH) - 1)
-    head, tail = "…" if low else "", "…" if high < len(line) else ""
-    start += len(head) - cells[low]
-    return head + "".join(shown[low:high]) + tail, start, min(length, len(head) + cells[high] - cells[low] - start)
+    start = cells[begin - low]
+    length = max(1, cells[min(end, high) - low] - start)
+    return "".join(shown) + ("…" if high < len(line) else ""), start, length
 
 
 def _cell(ch: str, at: int) -> tuple[str, int]:

@@ -41,8 +41,8 @@ CODES: tuple[Code, ...] = (
         "an anchor, alias, tag or directive",
         """What a reviewer reads must be what is enforced where it is read: nothing in a policy refers to another place
         of the file or changes a value's type. As text, quote it.""",
-        bad=policy("names: {ban: {phrases: [!important]}}"),
-        good=policy("names: {ban: {phrases: ['!important']}}"),
+        bad=policy("names:\n  ban:\n    phrases:\n    - !important"),
+        good=policy("names:\n  ban:\n    phrases:\n    - '!important'"),
     ),
     Code(
         "PE005",

@@ -127,8 +127,8 @@ CODES: tuple[Code, ...] = (
         "reserved-parameter",
         "error",
         "a parameter has the name of a key that requests use for something else",
-        """`policies` selects policies and `policyengine_assigned` is set by the server (design 2.5). A parameter of that
-        name could never be passed. Choose another name.""",
+        """`policies` selects policies and `policyengine_assigned` is set by the server (design 2.5). A parameter of
+        that name could never be passed. Choose another name.""",
         bad=whole(HEAD + "parameters:\n  policies: {type: integer}\nrules:\n  a: {min_tokens: {param: policies}}\n"),
         good=whole(HEAD + "parameters:\n  least: {type: integer}\nrules:\n  a: {min_tokens: {param: least}}\n"),
     ),
