@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 import torch
 from vllm.v1.sample.logits_processor import BatchUpdate
 
+import policyengine as pe
 from policyengine.engines.vllm import edits as edits_module
 from policyengine.engines.vllm.v1 import UnknownTokenError
 from policyengine.runtime.program import ForcePlan, Param, ParameterPlan
-from tests.engines.vllm.batches import CPU, RICE, added, bind, new_batch, possible, random_logits, sampling
+from tests.engines.vllm.batches import CPU, RICE, VOCABULARY, added, bind, new_batch, possible, random_logits, sampling
 from tests.engines.vllm.programs import EOS, OTHER_END, WIDTH, avoid, policy, program
 
 
@@ -228,3 +230,12 @@ def test_ignore_eos_keeps_the_tokenizers_eos_as_the_way_out() -> None:
     batch = new_batch()
     batch.update(added((0, sampling({"policies": ["only-padding-left"]}, ignore_eos=True), [])))
     assert possible(batch.apply(random_logits(1))[0]) == [EOS]
+
+
+@pytest.mark.parametrize(("device", "left"), [("cuda", [9]), ("cpu", list(range(WIDTH)))])
+def test_rule_for_cuda_is_inactive_elsewhere(device: str, left: list[int]) -> None:
+    """The repository's own example: the device of the engine decides once, at start."""
+    policies = pe.load(Path(__file__).parents[3] / "policies" / "pin-token-on-cuda.yaml")
+    batch = new_batch(pe.compile(policies).bind(VOCABULARY, device=device, target="vllm"))
+    batch.update(added((0, sampling({"target_token": 9}), [])))
+    assert possible(batch.apply(random_logits(1))[0]) == left
