@@ -9,15 +9,21 @@ from __future__ import annotations
 from policyengine.compiler.shown import banned_in
 from policyengine.compiler.work import Source, Work
 from policyengine.language.diagnostics import Label, diagnostic, quoted
-from policyengine.language.policyset import Ban, Force, ParamRef, Rewrite
+from policyengine.language.policyset import Ban, Force, Rewrite
+from policyengine.runtime.forces import clash
+from policyengine.runtime.program import ForcePlan, Request
+
+_NO_VALUES = Request(frozenset(), {})  # a force by parameter is then inactive, and clashes with nothing
 
 
 def check_forces(work: Work) -> None:
-    """Two forces that want different things at one position."""
-    found = [(source, source.rule.body) for source in work.sources if isinstance(source.rule.body, Force)]
-    for i, (second, late) in enumerate(found):
-        for first, early in found[:i]:
-            if work.together(first, second) and _clash(early, late):
+    """Two forces that want different things at one position, whatever a request passes."""
+    found = [(i, source.rule.body) for i, source in enumerate(work.sources) if isinstance(source.rule.body, Force)]
+    plans = {i: plan for i, _ in found if isinstance(plan := work.rules[i].body, ForcePlan)}
+    for count, (i, late) in enumerate(found):
+        for j, early in found[:count]:
+            second, first = work.sources[i], work.sources[j]
+            if work.together(first, second) and clash(plans[i], plans[j], _NO_VALUES):
                 work.diagnostics.append(
                     diagnostic(
                         "conflicting-forces",
@@ -118,25 +124,6 @@ def _kind(source: Source) -> str:
     """What the text level does for a ban; "avoid" where tokens are masked."""
     body = source.rule.body
     return body.action.kind if isinstance(body, Ban) else ""
-
-
-def _clash(a: Force, b: Force) -> bool:
-    if isinstance(a.text, ParamRef) or isinstance(b.text, ParamRef):
-        return False
-    if isinstance(a.token_id, ParamRef) or isinstance(b.token_id, ParamRef):
-        return False
-    if a.text is None and b.text is None:
-        return a.token_id != b.token_id and ("every" in (a.at, b.at) or _position(a) == _position(b))
-    if a.text is None or b.text is None:
-        # A text beside one token for every position: at best the text says the same as that token already does.
-        return "every" in (a.at, b.at)
-    # The same tokens from the same position on would be the same text, or the head of it.
-    same_place = _position(a) == _position(b)
-    return same_place and not (a.text.startswith(b.text) or b.text.startswith(a.text))
-
-
-def _position(force: Force) -> int | str:
-    return 0 if force.at == "start" else force.at
 
 
 def _what(force: Force) -> str:
