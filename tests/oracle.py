@@ -10,6 +10,7 @@ product's tables, and agree with them there.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import itertools
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -176,19 +177,20 @@ def decode(tokens: Iterable[bytes | None]) -> tuple[str, bytes]:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(b"".join(token or b"" for token in tokens))
     tail = decoder.getstate()[0]
-    if tail and not any(True for _ in completions(tail)):  # Python waits after ED A0..BF, where no character can follow
+    if tail and not completions(tail):  # Python waits after ED A0..BF, where no character can follow
         return text + tail.decode("utf-8", "replace"), b""
     return text, tail
 
 
-def completions(tail: bytes) -> Iterator[str]:
+@cache
+def completions(tail: bytes) -> tuple[str, ...]:
     """Every character whose encoding starts with these bytes."""
     length = 2 if tail[0] < 0xE0 else 3 if tail[0] < 0xF0 else 4
+    found = []
     for rest in itertools.product(range(0x80, 0xC0), repeat=length - len(tail)):
-        try:
-            yield (tail + bytes(rest)).decode()
-        except UnicodeDecodeError:
-            continue
+        with contextlib.suppress(UnicodeDecodeError):
+            found.append((tail + bytes(rest)).decode())
+    return tuple(found)
 
 
 Place = tuple[int, int]  # phrase, place of its first folded character
