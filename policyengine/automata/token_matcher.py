@@ -223,12 +223,12 @@ class TokenMatcher:
     def _goes_on(self) -> Bools:
         """bool [size]: whether an id's first byte can go on with an open character."""
         tokens = self.trie.tokens
-        return np.array([bool(t) and utf8.is_continuation(t[0]) for t in tokens], dtype=bool)
+        return np.array([t is not None and t != b"" and utf8.is_continuation(t[0]) for t in tokens], dtype=np.bool_)
 
     @cached_property
     def _silent(self) -> Bools:
         """bool [size]: ids without bytes."""
-        return np.array([not t for t in self.trie.tokens], dtype=bool)
+        return np.array([not t for t in self.trie.tokens], dtype=np.bool_)
 
     def _from_open(self, state: int, pending: bytes, last: bool) -> tuple[Ints, Ints]:
         """`completions` where a character is open. Slow (every token that goes on with one is looked at), so cached."""
