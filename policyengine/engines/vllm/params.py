@@ -14,7 +14,8 @@ from typing import Any
 from policyengine.bundles import open_bundle
 from policyengine.requests import ASSIGNED_KEY
 from policyengine.runtime.errors import RequestError
-from policyengine.runtime.program import BanPlan, MinTokensPlan, Param, Program, Request, RulePlan
+from policyengine.runtime.forces import conflict, value_of
+from policyengine.runtime.program import BanPlan, ForcePlan, MinTokensPlan, Program, Request, RulePlan
 
 TARGET = "vllm"
 RAW_MODES = ("raw_logprobs", "raw_logits")
@@ -38,6 +39,14 @@ def validate(program: Program, params: Any, device: str) -> None:
     rules = [rule for rule in program.rules if rule.policy in request.policies and _acts(program, rule, device)]
     if any(isinstance(rule.body, BanPlan) and rule.body.avoid for rule in rules):
         _refuse_raw_logprobs(params)
+    forces = [
+        (f"{program.policies[rule.policy].name}/{rule.id}", rule.body)
+        for rule in rules
+        if isinstance(rule.body, ForcePlan)
+    ]
+    clash = conflict(forces, request)
+    if clash is not None:
+        raise RequestError(clash)
     least = max((_least(rule.body, request) for rule in rules if isinstance(rule.body, MinTokensPlan)), default=0)
     if params.max_tokens is not None:
         least = min(least, params.max_tokens)
@@ -54,7 +63,7 @@ def _acts(program: Program, rule: RulePlan, device: str) -> bool:
 
 
 def _least(plan: MinTokensPlan, request: Request) -> int:
-    value = request.values.get(plan.n.name) if isinstance(plan.n, Param) else plan.n
+    value = value_of(plan.n, request)
     return int(value) if isinstance(value, int | float) else 0
 
 

@@ -98,3 +98,15 @@ def test_logprobs_that_would_show_banned_tokens_are_refused(asked: dict[str, Any
 def test_the_chosen_tokens_own_logprob_is_never_refused() -> None:
     """It shows nothing that was withheld."""
     InputProcessor("raw_logprobs").check(SamplingParams(extra_args={"policies": ["bans"]}, logprobs=0))
+
+
+def test_forces_that_clash_are_refused() -> None:
+    """Two policies that a request may combine, and that want different tokens at one position."""
+    compiled = program(
+        [policy("pin", "always", [ParameterPlan("target_token", "token_id")]), policy("prefix")],
+        [(0, ForcePlan(None, Param("target_token"), "every")), (1, ForcePlan("rice", None, "start"))],
+    )
+    checked(compiled, extra_args={"target_token": 3})
+    checked(compiled, extra_args={"policies": ["prefix"]})
+    with pytest.raises(RequestError, match=r"pin/.* and prefix/.* force different tokens"):
+        checked(compiled, extra_args={"policies": ["prefix"], "target_token": 3})
