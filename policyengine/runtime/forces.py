@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from policyengine.runtime.errors import RequestError
 from policyengine.runtime.program import ForcePlan, Param, Request, Value
 
@@ -52,15 +55,23 @@ def conflict(forces: Sequence[tuple[str, ForcePlan]], request: Request) -> str |
 
 
 def schedule(
-    forces: Iterable[tuple[str, ForcePlan]], request: Request, encode: Callable[[str], Sequence[int]], size: int
+    forces: Iterable[tuple[str, ForcePlan]],
+    request: Request,
+    encode: Callable[[str], Sequence[int]],
+    is_real: npt.NDArray[np.bool_],
 ) -> Schedule:
-    """The forced tokens of one output; raises RequestError for clashes and for ids outside a vocabulary of `size`."""
+    """The forced tokens of one output; raises RequestError for clashes and for ids that the vocabulary lacks.
+
+    is_real: bool [vocabulary], False for padding ids, which no model should be made to write.
+    """
     result = Schedule()
     for name, plan in forces:
         text, token = value_of(plan.text, request), value_of(plan.token_id, request)
-        if isinstance(token, int) and not 0 <= token < size:
+        if isinstance(token, int) and not (0 <= token < len(is_real) and is_real[token]):
             parameter = plan.token_id.name if isinstance(plan.token_id, Param) else "token_id"
-            raise RequestError(f"`{parameter}`: token id {token} is outside the vocabulary of {size} ids")
+            raise RequestError(
+                f"`{parameter}`: token id {token} is none of the {int(is_real.sum())} of this vocabulary"
+            )
         ids = list(encode(text)) if isinstance(text, str) else [token] if isinstance(token, int) else []
         if not ids:
             continue

@@ -146,7 +146,7 @@ class Request:
 
 
 class RequestParser(Protocol):
-    """Turns a request's `extra_args` into a `Request`; raises `RequestError`. Implemented by `policyengine.requests`."""
+    """Turns a request's `extra_args` into a `Request`; raises `RequestError`. Made by `policyengine.requests`."""
 
     def __call__(self, extra_args: Mapping[str, Any] | None) -> Request: ...
 

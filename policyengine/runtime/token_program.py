@@ -87,9 +87,9 @@ class TokenProgram:
             for c in program.components
             if c.use != "text" and (not c.device or device in c.device) and (target is None or target in c.targets)
         ]
-        self._check_ids()
         # bool [size]: ids that stand for something, if only for a special token.
-        self.is_real = np.array([data is not None for data in vocabulary.tokens], dtype=bool)
+        self.is_real = np.array([data is not None for data in vocabulary.tokens], dtype=np.bool_)
+        self._check_ids()
         self.avoid = tuple(BoundComponent(c, vocabulary) for c in components if c.use == "avoid")
         self.bias = tuple(BoundComponent(c, vocabulary) for c in components if c.use == "bias")
         self.forced_texts: dict[str, tuple[int, ...]] = {}
@@ -126,6 +126,8 @@ class TokenProgram:
             for token in ids:
                 if not 0 <= token < size:
                     raise BindError(f"{self.name(rule)}: token id {token} is outside the vocabulary of {size} ids")
+                if isinstance(rule.body, ForcePlan) and not self.is_real[token]:
+                    raise BindError(f"{self.name(rule)}: token id {token} stands for nothing in this vocabulary")
 
     def encode(self, rule: RulePlan, text: str) -> tuple[int, ...]:
         """The ids of a forced text, in the tokenizer's own encoding. Raises BindError where there is none."""

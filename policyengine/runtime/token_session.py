@@ -13,6 +13,7 @@ from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokens
 from policyengine.runtime.token_program import TokenProgram, frozen_ids
 
 _NOTHING: tuple[Ints, ...] = ()
+_NO_BIASES = frozen_ids(()), np.zeros(0)
 
 
 class TokenSession:
@@ -82,8 +83,7 @@ class TokenSession:
             elif isinstance(body, ForcePlan):
                 forces.append((self.program.name(rule), body))
         self._banned = frozen_ids(banned)
-        texts, size = self.program.forced_texts, self.program.vocabulary.size
-        self._forces = schedule(forces, self.request, texts.__getitem__, size)
+        self._forces = schedule(forces, self.request, self.program.forced_texts.__getitem__, self.program.is_real)
 
     def _resolve_weights(self, weights: Iterable[float | Param]) -> npt.NDArray[np.float64]:
         values = [value_of(w, self.request) for w in weights]
@@ -163,7 +163,7 @@ class TokenSession:
         """`biases` as two arrays: ids int32, ascending, and float64 values."""
         if not self._bias:
             if not self._token_biases:
-                return frozen_ids(()), np.zeros(0)
+                return _NO_BIASES
             ids = np.array(sorted(self._token_biases), dtype=np.int32)
             values = np.array([self._token_biases[i] for i in ids.tolist()])
         else:
