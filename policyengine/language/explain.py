@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from policyengine.language import nodes
-from policyengine.language.diagnostics import Label, listed, quoted
+from policyengine.language.diagnostics import Label, listed, quoted, visible
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.scalars import resolve
 from policyengine.language.source import Report, Source
@@ -96,7 +96,7 @@ def explain(error: Any, root: Node, key: Scalar | None, source: Source, report: 
         return
     if kind == "missing":
         name = str(error["loc"][-1])
-        if not difflib.get_close_matches(name, _reported_keys(place.node, source, report), n=1):
+        if not _explained(name, _reported_keys(place.node, source, report)):
             where = place.key or _first_key(place.node) or place.node
             report.add("missing-key", f"missing key `{name}`", where.span(source))
         return
@@ -112,7 +112,7 @@ def explain(error: Any, root: Node, key: Scalar | None, source: Source, report: 
         else:
             wanted = _KINDS[kind] + (" or `{param: name}`" if VALUE_TAG in error["loc"] else "")
             message = f"{place.subject} must be {wanted}, not {describe(place.node)}"
-            report.add("wrong-type", message, span, hint=_type_hint(kind, place.node, source))
+            report.add("wrong-type", message, span, hint=_type_hint(kind, place.node))
     elif kind == "literal_error":
         allowed = re.findall(r"'([^']*)'", context["expected"])
         message = f"{place.subject} must be one of {listed(allowed)}, not {describe(place.node)}"
@@ -153,11 +153,17 @@ def _first_key(node: Node) -> Scalar | None:
     return next((key for key, _ in node.entries.values()), None) if isinstance(node, nodes.Mapping) else None
 
 
-def _reported_keys(node: Node, source: Source, report: Report) -> list[str]:
-    """The keys of a mapping that something was reported about."""
+def _reported_keys(node: Node, source: Source, report: Report) -> dict[str, str]:
+    """The keys of a mapping that something was reported about, and under which name."""
     if not isinstance(node, nodes.Mapping):
-        return []
-    return [key.text for key, _ in node.entries.values() if report.reported_at(key.span(source))]
+        return {}
+    return {key.text: name for key, _ in node.entries.values() if (name := report.reported_at(key.span(source)))}
+
+
+def _explained(missing: str, reported: dict[str, str]) -> bool:
+    """Whether a key is missing only because a reported one was meant to be it, or would stand in for it later."""
+    later = "not-yet-supported" in reported.values()
+    return later or bool(difflib.get_close_matches(missing, [key[:100] for key in reported], n=1))
 
 
 def describe(node: Node) -> str:
@@ -200,11 +206,13 @@ def _inline(node: Node) -> bool:
     return isinstance(node, Scalar) or (isinstance(node, nodes.Sequence | nodes.Mapping) and node.flow)
 
 
-def _type_hint(kind: str, node: Node, source: Source) -> str | None:
-    if not isinstance(node, Scalar) or node.value is None:
+def _type_hint(kind: str, node: Node) -> str | None:
+    if not isinstance(node, Scalar) or node.value is None or len(node.text) > 60:
         return None
     if kind == "string_type":
-        return quote_hint(node, source, "text")
+        return f"quote the text: {json.dumps(node.text, ensure_ascii=False)}"
+    if kind == "list_type":
+        return f"write a list: [{visible(node.text)}]"
     if kind in ("int_type", "float_type") and node.style and type(resolve(node.text)) in (int, float):
         return f"remove the quotes: {node.text}"
     return None

@@ -296,5 +296,7 @@ def _syntax(error: yaml.MarkedYAMLError, source: Source, report: Report) -> None
         tab = source.text[index : index + 1] == "\t"
         hint = "indent with spaces" if tab else f"quote text that starts with {quoted(source.text[index : index + 1])}"
     elif "mapping values are not allowed" in problem:
-        hint = "quote text that holds `: `"
+        hint = "check the indentation, or quote text that holds `: `"
+    elif "unknown escape" in problem:
+        hint = "double quotes read backslashes as escapes; use single quotes"
     report.add("yaml-syntax", problem, source.span(index, index + 1), hint=hint, labels=labels)

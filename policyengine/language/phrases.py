@@ -105,12 +105,11 @@ def _vanishes(text: str, folding: Folding) -> bool:
 
 def report_control(text: str, control: str, span: Span, report: Report) -> None:
     """Report a control character in a phrase or pattern, with the fix that fits it."""
-    escape = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v", "\f": "\\f", "\r": "\\r", "\a": "\\a"}.get(control)
     message = f"{quoted(text)} holds the control character U+{ord(control):04X}"
     if control in "\t\n\v\f\r":
         hint = "write a space: with `gaps: spaces` it matches tabs and line breaks too"
-    elif escape:
-        hint = f"in double quotes YAML reads `{escape}` as this character; use single quotes"
+    elif control == "\b":
+        hint = "in double quotes YAML reads `\\b` as a backspace; use single quotes"
     else:
         hint = "remove it"
     report.add("control-character", message, span, hint=hint)

@@ -130,7 +130,6 @@ def _rule(
 def _kind(rule_id: str, key: Scalar, node: nodes.Mapping, reading: Reading) -> Kind | None:
     """The kind of a rule: the one of its keys that names a kind."""
     found = [name for name in node.entries if name in KINDS or name in LATER]
-    names = [*KINDS]
     if len(found) == 1 and found[0] in KINDS:
         return KINDS[str(found[0])]
     if len(found) == 1:
@@ -146,15 +145,25 @@ def _kind(rule_id: str, key: Scalar, node: nodes.Mapping, reading: Reading) -> K
             hint="write a rule for each",
             labels=[Label(reading.span(other), "and this") for other in more],
         )
-    elif not node.refused:
-        near = [
-            (name, match) for name in node.entries for match in difflib.get_close_matches(str(name)[:100], names, n=1)
-        ]
-        if near:
-            name, match = near[0]
-            where = node.entries[name][0]
-            reading.add("unknown-key", f"unknown key {quoted(where.text)}", where, hint=f"did you mean `{match}`?")
-        else:
-            message = f"the rule {quoted(rule_id)} does not say what it does"
-            reading.add("missing-key", message, key, hint=f"it needs one of {listed(names)}")
+    elif not node.refused and not _hinted(node, reading):
+        message = f"the rule {quoted(rule_id)} does not say what it does"
+        reading.add("missing-key", message, key, hint=f"it needs one of {listed([*KINDS])}")
     return None
+
+
+def _hinted(node: nodes.Mapping, reading: Reading) -> bool:
+    """Report the first key of a rule without a kind that shows what was meant; whether there was one."""
+    for name, (key, _) in node.entries.items():
+        near = difflib.get_close_matches(str(name)[:100], [*KINDS], n=1)
+        inside = [kind.key for kind in KINDS.values() if name in kind.body_keys()]
+        if name == "<<":
+            hint = "merge keys are not part of the language"
+        elif near:
+            hint = f"did you mean `{near[0]}`?"
+        elif inside:
+            hint = f"`{name}` belongs inside `{inside[0]}`"
+        else:
+            continue
+        reading.add("unknown-key", f"unknown key {quoted(key.text)}", key, hint=hint)
+        return True
+    return False

@@ -93,7 +93,7 @@ class Reading:
     def _no_value(self, key: Scalar, value: Node) -> None:
         if not self.report.reported_at(self.span(value)):
             self.add("wrong-type", f"{quoted(key.text)} has no value", key)
-            self.report.cover(self.span(value))
+            self.report.cover(self.span(value), "wrong-type")
 
 
 def _suggestion(text: str, data: dict[Any, Any], model: type[Strict]) -> str:

@@ -21,7 +21,7 @@ class Report:
     def __init__(self) -> None:
         self.diagnostics: list[Diagnostic] = []
         self.sources: dict[str, str] = {}
-        self._places: set[tuple[str, int, int]] = set()
+        self._places: dict[tuple[str, int, int], str] = {}
         self._counts: dict[str, int] = {}
 
     def add(
@@ -35,7 +35,7 @@ class Report:
         labels: Iterable[Label] = (),
     ) -> None:
         """Report under a registered name (`codes`). Beyond `limits.REPORTED` for a file only that there are more."""
-        self.cover(span)
+        self.cover(span, name)
         count = self._counts[span.file] = self._counts.get(span.file, 0) + 1
         if count > limits.REPORTED.default:
             if count == limits.REPORTED.default + 1:
@@ -44,17 +44,17 @@ class Report:
             return
         self.diagnostics.append(diagnostic(name, message, span, hint=hint, label=label, labels=labels))
 
-    def cover(self, span: Span) -> None:
-        """Take what starts here as reported."""
-        self._places.add((span.file, span.line, span.column))
+    def cover(self, span: Span, name: str) -> None:
+        """Take what starts here as reported under this name."""
+        self._places.setdefault((span.file, span.line, span.column), name)
 
     def full(self, file: str) -> bool:
         """Whether more findings in this file would not be kept."""
         return self._counts.get(file, 0) > limits.REPORTED.default
 
-    def reported_at(self, span: Span) -> bool:
-        """Whether something that starts here was reported: a second finding about it would only be noise."""
-        return (span.file, span.line, span.column) in self._places
+    def reported_at(self, span: Span) -> str | None:
+        """The name under which what starts here was reported, if it was: a second finding would only be noise."""
+        return self._places.get((span.file, span.line, span.column))
 
 
 class Source:

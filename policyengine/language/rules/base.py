@@ -9,12 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from policyengine.language import limits, nodes
+from policyengine.language.diagnostics import quoted
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.parameters import Use
 from policyengine.language.phrase_lists import PhraseLists
 from policyengine.language.policyset import Body, ParamRef, When
 from policyengine.language.reading import Reading
-from policyengine.language.strict import Refusal, Strict, later, not_yet
+from policyengine.language.strict import Refusal, Strict, later, not_yet, problem
 
 TokenId = Annotated[int, Field(ge=0, le=limits.TOKEN_ID.default)]
 Device = Literal["cpu", "cuda", "hpu", "mps", "npu", "tpu", "xpu"]
@@ -31,10 +32,16 @@ def is_param(value: Any) -> str:
     return "tag:param" if isinstance(value, dict) else "tag:value"
 
 
+def _device(value: Any) -> Any:
+    if value in ("gpu", "nvidia", "rocm", "amd", "hip"):
+        raise problem("invalid-value", f"{quoted(value)} is no device", hint="GPUs, AMD's too, are `cuda` to PyTorch")
+    return value
+
+
 class WhenForm(Strict):
     """`when:`. PyTorch's names of devices; ROCm calls itself cuda."""
 
-    device: Annotated[list[Device], Field(min_length=1)]
+    device: Annotated[list[Annotated[Device, BeforeValidator(_device)]], Field(min_length=1)]
 
     refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(f"when.{key}") for key in ("model", "vocabulary")}
 
@@ -103,3 +110,8 @@ class Kind:
     key: Literal["ban", "force", "min_tokens", "bias", "rewrite"]
     form: type[RuleForm]
     build: Callable[[Any, Context], Body]
+
+    def body_keys(self) -> list[str]:
+        """The keys inside the kind's own key, where that holds a mapping of its own."""
+        body = self.form.model_fields[self.key].annotation
+        return body.known() if isinstance(body, type) and issubclass(body, Strict) else []

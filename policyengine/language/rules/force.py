@@ -19,7 +19,7 @@ _TOKEN_ID = Use("`force.token_id`", ("token_id",))
 
 def _text(value: Any) -> Any:
     if isinstance(value, dict) and "param" in value:
-        hint = "write the text itself; " + NOT_YET_HINT
+        hint = "write the text itself: what this version cannot enforce is refused, never ignored"
         raise problem("not-yet-supported", "`{param: name}` for `text` is not supported yet", hint=hint)
     if value == "":
         raise problem("invalid-value", "`text` is empty: there is nothing to force")
