@@ -19,7 +19,7 @@ REDACTED = "[redacted]"
 
 
 class Occurrence(NamedTuple):
-    """Where a phrase of a rule stands, and the number of characters that must be read to know it."""
+    """Where a phrase of a rule stands, and how much must be read to know it; the end counts as one more character."""
 
     start: int
     end: int
@@ -27,24 +27,31 @@ class Occurrence(NamedTuple):
     rule: int
 
 
+_WORD = r"[^\W\u4e00-\u9fff]"  # Chinese does not separate words by spaces, so that its characters make no words
+
+
 @cache
 def expression(phrase: Phrase) -> Any:
-    """The phrase as a regular expression; words are judged as Python does."""
+    """The phrase as a regular expression. An edge is missing only between two characters of words."""
     body = r"\s+".join(map(regex.escape, phrase.text.split(" ")))
-    left = r"(?<!\w)" if phrase.match != "substring" else ""
-    right = r"(?!\w)" if phrase.match == "word" else ""
+    left = f"(?<!{_WORD})" if phrase.match != "substring" and regex.match(_WORD, phrase.text[0]) else ""
+    right = f"(?!{_WORD})" if waits(phrase) else ""
     return regex.compile(left + body + right, regex.IGNORECASE if phrase.case == "insensitive" else 0)
+
+
+def waits(phrase: Phrase) -> bool:
+    """Whether a match of the phrase is known only once the next character is."""
+    return phrase.match == "word" and bool(regex.match(_WORD, phrase.text[-1]))
 
 
 def occurrences(text: str, rules: Sequence[Rule]) -> list[Occurrence]:
     """All of them, overlapping ones too."""
-    found = []
-    for rule, ban in enumerate(rules):
-        for phrase in ban.phrases:
-            for match in expression(phrase).finditer(text, overlapped=True):
-                waits = phrase.match == "word" and match.end() < len(text)
-                found.append(Occurrence(match.start(), match.end(), match.end() + waits, rule))
-    return found
+    return [
+        Occurrence(match.start(), match.end(), match.end() + waits(phrase), rule)
+        for rule, ban in enumerate(rules)
+        for phrase in ban.phrases
+        for match in expression(phrase).finditer(text, overlapped=True)
+    ]
 
 
 def expected(text: str, rules: Sequence[Rule]) -> tuple[str, str | None]:
@@ -59,6 +66,9 @@ def expected(text: str, rules: Sequence[Rule]) -> tuple[str, str | None]:
     if winner.kind == "block":
         return winner.text or "", winner.reason
     cut = min(o.start for o in final)
+    # Where the text is cut it ends, and what ends there may become a word.
+    while starts := [o.start for o in occurrences(text[:cut], rules) if rules[o.rule].kind != "redact"]:
+        cut = min(starts)
     before = [o for o in found if o.known <= known and o.start < cut and rules[o.rule].kind == "redact"]
     before += [o for o in occurrences(text[:cut], rules) if rules[o.rule].kind == "redact"]
     return redacted(text[:cut], before, rules) + (winner.text or ""), winner.reason
@@ -81,6 +91,6 @@ def longest_live(text: str, rules: Sequence[Rule]) -> int:
         for ban in rules:
             for phrase in ban.phrases:
                 match = expression(phrase).fullmatch(text, start, partial=True)
-                if match and (match.partial or phrase.match == "word"):
+                if match and (match.partial or waits(phrase)):
                     return len(text) - start
     return 0
