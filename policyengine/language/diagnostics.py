@@ -7,7 +7,7 @@ into text. Messages are lower case without a final period, and what the user wro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from policyengine.language import codes
@@ -108,8 +108,3 @@ def listed(names: Sequence[str], *, most: int = 12) -> str:
     """Names in backticks, for "one of …"."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(quoted(name) for name in names[:most]) + more
-
-
-def relabelled(found: Diagnostic, *labels: Label) -> Diagnostic:
-    """The same diagnostic with further places."""
-    return replace(found, labels=(*found.labels, *labels))

@@ -92,7 +92,7 @@ def shown(path: PurePath) -> str:
     return visible(os.fsencode(path.as_posix()).decode("utf-8", errors="replace"))
 
 
-def project_file(files: Iterable[PolicyFile], given: Sequence[StrPath], report: Report) -> PolicyFile | None:
+def project_file(files: Iterable[PolicyFile], report: Report) -> PolicyFile | None:
     """The project file of the policies: for each the nearest one beside it or above, and it must be one for all."""
     cache: dict[Path, Path | None] = {}
     of: dict[Path | None, PolicyFile] = {}

@@ -30,7 +30,7 @@ def load(path_or_paths: StrPath | Sequence[StrPath], given: Mapping[str, str] | 
         where = ", ".join(f"`{files.shown(Path(path))}`" for path in paths)
         hint = "a directory means its *.yaml and *.yml, except *.test.yaml, policyengine.yaml and hidden ones"
         raise NoPoliciesFound([diagnostic("no-policies", f"no policies in {where}", top(_first(paths)), hint=hint)])
-    project = _project(found, paths, report)
+    project = _project(found, report)
     lists = PhraseLists()
     replaced = Variables({**project.variables, **values})
     policies = [policy for file in found if (policy := _policy(file, replaced, lists, report))]
@@ -44,8 +44,8 @@ def _first(paths: Sequence[StrPath]) -> str:
     return files.shown(Path(paths[0])) if paths else ""
 
 
-def _project(found: Sequence[PolicyFile], paths: Sequence[StrPath], report: Report) -> Project:
-    file = files.project_file(found, paths, report)
+def _project(found: Sequence[PolicyFile], report: Report) -> Project:
+    file = files.project_file(found, report)
     source = read(file.path, file.name, report) if file else None
     root = compose(source, report) if source else None
     if source is None or root is None:

@@ -20,7 +20,7 @@ from policyengine.language.strict import Strict, later
 
 # A visible ASCII character folds to a visible one whatever the options, so most phrases need no look at the tables.
 _PLAINLY_VISIBLE = re.compile(r"[!-~]")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Step = Annotated[Literal["nfkc", "invisible", "marks"], BeforeValidator(later("confusables"))]
 
@@ -82,7 +82,7 @@ def _accept(text: str, folding: Folding, span: Span, report: Report) -> bool:
         message = f"more than {limits.PHRASE_LENGTH.default:,} {limits.PHRASE_LENGTH.unit}"
         report.add("over-limit", message, span, hint=limits.PHRASE_LENGTH.reason)
         return False
-    control = _CONTROL.search(text)
+    control = CONTROL.search(text)
     if control:
         report_control(text, control[0], span, report)
         return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
@@ -10,21 +9,20 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from policyengine.language import limits
 from policyengine.language.diagnostics import quoted
-from policyengine.language.phrases import OptionKeys, accept, from_node
+from policyengine.language.phrases import CONTROL, OptionKeys, accept, from_node
 from policyengine.language.policyset import Ban, Phrase
 from policyengine.language.rules import actions
-from policyengine.language.rules.actions import ActionForm, ActionValue, FallbackValue
+from policyengine.language.rules.actions import ActionValue, FallbackValue
 from policyengine.language.rules.base import Context, Kind, RuleForm, TokenId
 from policyengine.language.strict import NOT_YET_HINT, Refusal, not_yet, problem
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BESIDE = "it belongs beside `ban`, not inside"
 
 
 def _regex(value: Any) -> Any:
     """Patterns come with a later version; a backspace that was meant as `\\b` is named already."""
     patterns = value if isinstance(value, list) else [value]
-    control = next((found for text in patterns if isinstance(text, str) and (found := _CONTROL.search(text))), None)
+    control = next((found for text in patterns if isinstance(text, str) and (found := CONTROL.search(text))), None)
     if control:
         raise problem(
             "control-character",
@@ -113,5 +111,3 @@ def _build(rule: BanRule, context: Context) -> Ban:
 
 
 KIND = Kind("ban", BanRule, _build)
-
-__all__ = ["KIND", "ActionForm"]
