@@ -21,6 +21,7 @@ import numpy.typing as npt
 from policyengine.automata.folding import SPACE
 from policyengine.automata.phrases import JOINS, N_BASES, SPACE_CONTEXT, Bools, Ints, Longs, PhraseAutomaton
 from policyengine.automata.unicode_data import N_JOIN_CLASSES
+from policyengine.automata.utf8 import REPLACEMENT
 from policyengine.automata.vocabulary_trie import NO_SYMBOL, VocabularyTrie
 
 Whole = npt.NDArray[np.integer]
@@ -52,6 +53,7 @@ class TokenTables:
         if automaton.spec != trie.folding.spec:
             raise ValueError("the vocabulary was folded otherwise than the phrases")
         self.automaton, self.trie = automaton, trie
+        self._symbols = frozenset(np.unique(automaton.keys & ((1 << 21) - 1)).tolist())
         self._eager = np.array([p.eager for p in automaton.patterns], dtype=bool)
         self._ranges: list[tuple[Longs, Longs, Longs, Longs, Longs]] = []
         self._steps: list[tuple[Longs, Longs]] = []
@@ -102,6 +104,7 @@ class TokenTables:
             keep = trie.wanted[node] & (node != 0)
             self._steps.append((origin[keep] * trie.n_nodes + node[keep], state[keep]))
             self._complete(origin, state, node, moved)
+            self._complete_broken(origin, state, node)
             # Every child of the state that the vocabulary also has.
             first, count = child_first[state], child_count[state]
             total = int(count.sum())
@@ -160,6 +163,24 @@ class TokenTables:
             here = tail[chosen]
             self._add(origin[some[chosen]], trie.first[here], trie.last[here], pattern[some[chosen]], kind)
 
+    def _complete_broken(self, origin: Longs, state: Longs, node: Longs) -> None:
+        """Note the tails below each trie node that, shown as U+FFFD because the output ends, complete a pattern.
+
+        The pattern is one that goes on from the state beside the node, or, for state -1, U+FFFD alone.
+        """
+        automaton, trie = self.automaton, self.trie
+        broken = ord(REPLACEMENT)
+        if broken not in self._symbols:
+            return
+        some, place = _ranges_of_equal(trie.parent[trie.tail_nodes], node)
+        tail, state, origin = trie.tail_nodes[place], state[some], origin[some]
+        # U+FFFD joins nothing, so that no pattern asks for an edge before or after it.
+        above = np.where(state < 0, 0, automaton.node_ids(state))
+        after = automaton.find(above, np.full(len(state), broken, dtype=np.int64))
+        which, pattern = self._ending(automaton.now_states, automaton.now_patterns, after)
+        here = tail[which]
+        self._add(origin[which], trie.first[here], trie.last[here], pattern, AT_END)
+
     @staticmethod
     def _ending(states: Longs, patterns: Longs, at: Longs) -> tuple[Longs, Longs]:
         """(index into `at`, pattern) for every pattern that ends in one of these states itself."""
@@ -192,12 +213,18 @@ class TokenTables:
                     steps[nodes] = automaton.advance(before, symbols, edge=np.full(len(nodes), way == EDGE))
                 reached[way, nodes] = depth > 1 or way != RUN
         for way in (JOINED, EDGE, RUN):
+            bare = np.unique(trie.parent[trie.tail_nodes]).astype(np.int64)
+            if way == RUN:
+                bare = bare[trie.leading_space[bare]]
+            self._complete_broken(np.full(len(bare), way, dtype=np.int64), np.full(len(bare), -1), bare)
             node = np.flatnonzero(reached[way])
             state = self.base_steps[way, node].astype(np.int64)
             some = state >= N_BASES
             node, state = node[some], state[some]
             while node.size:  # every phrase that ends here, longest first
-                self._complete(np.full(len(node), way, dtype=np.int64), state, node, np.ones(len(node), dtype=bool))
+                origin = np.full(len(node), way, dtype=np.int64)
+                self._complete(origin, state, node, np.ones(len(node), dtype=bool))
+                self._complete_broken(origin, state, node)
                 state = automaton.fail[state].astype(np.int64)
                 some = state >= N_BASES
                 node, state = node[some], state[some]

@@ -14,6 +14,7 @@ import numpy as np
 
 from policyengine.automata.token_matcher import Position, TokenMatcher
 from policyengine.automata.token_tables import TokenTables
+from policyengine.automata.utf8 import REPLACEMENT
 from policyengine.automata.vocabulary_trie import VocabularyTrie
 from policyengine.runtime.errors import BindError
 from policyengine.runtime.program import BanPlan, BiasPlan, Component, ForcePlan, Program, Request, RulePlan
@@ -40,7 +41,8 @@ class BoundComponent:
         self.component = component
         automaton = component.automaton
         self.matcher = TokenMatcher(TokenTables(automaton, _trie(vocabulary, automaton.spec)))
-        self.minds_the_end = any(p.right_edge for p in automaton.patterns)
+        # Where the output ends matters to a word, and to U+FFFD, which an incomplete character then becomes.
+        self.minds_the_end = any(p.right_edge or ord(REPLACEMENT) in p.symbols for p in automaton.patterns)
         self._ends: dict[tuple[Position, int], bool] = {}
         self._masks: dict[tuple[Position, bool], tuple[Ints, ...]] = {}
         self._pairs: dict[tuple[Position, bool], tuple[Ints, Ints]] = {}

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyengine.automata.vocabulary import Vocabulary
@@ -92,8 +92,6 @@ def test_over_random_vocabularies(
     vocabulary, banned, text = case
     history = Segmenter(vocabulary).random(text, rng)
     assert history is not None
-    if any("\ufffd" in phrase.text for phrase in banned):
-        max_tokens = None  # see test_a_banned_replacement_character_at_the_last_token
     check_every_step(vocabulary, banned, history, max_tokens=max_tokens)
 
 
@@ -128,7 +126,6 @@ def test_ends_of_the_output(word_end: str, history: list[int], stop: list[int], 
     check_every_step(ODD_ENDS, banned, history, frozenset(stop), max_tokens)
 
 
-@pytest.mark.xfail(reason="tokens that end inside a character are not yet masked as the last token", strict=True)
 @pytest.mark.parametrize("text", ["\ufffd", "rice\ufffd"])
 def test_a_banned_replacement_character_at_the_last_token(text: str) -> None:
     """Where the output ends inside a character, it ends in U+FFFD; a phrase may hold that."""
@@ -269,7 +266,6 @@ def test_no_permitted_random_output_holds_a_phrase(
     case: tuple[Vocabulary, list[Phrase], str], rng: random.Random
 ) -> None:
     vocabulary, banned, _ = case
-    assume(not any("\ufffd" in phrase.text for phrase in banned))
     check_walk(vocabulary, banned, rng, steps=rng.randint(1, 12))
 
 
