@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from policyengine.automata.folding import Folding, FoldSpec
+from policyengine.automata.folding import Folding
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.compiler.lowering import weight
 from policyengine.compiler.work import Work
 from policyengine.language.diagnostics import diagnostic
+from policyengine.language.phrases import fold_spec
 from policyengine.language.policyset import Ban, Bias, Phrase, PhraseOptions
 from policyengine.runtime.program import Component, Param
 
@@ -43,17 +44,6 @@ def build_components(work: Work) -> None:
             components.append(found)
             patterns.append(tuple(entry.phrase for entry in entries))
     work.components, work.patterns = tuple(components), tuple(patterns)
-
-
-def fold_spec(options: PhraseOptions) -> FoldSpec:
-    """How phrases of these options are folded."""
-    return FoldSpec(
-        casefold=options.case == "insensitive",
-        nfkc="nfkc" in options.normalize,
-        invisible="invisible" in options.normalize,
-        marks="marks" in options.normalize,
-        collapse=options.gaps == "spaces",
-    )
 
 
 def _entries(work: Work) -> Iterator[_Entry]:

@@ -55,6 +55,9 @@ class ForceForm(Strict):
     @model_validator(mode="after")
     def _one(self) -> ForceForm:
         one_of(self, "text", "token_id", what="a force")
+        if self.text is not None and self.at == "every":
+            hint = "a text stands at one place: `at: start` or a position; `every` takes a `token_id`"
+            raise problem("invalid-value", "`text` cannot be forced at `every` position", hint=hint)
         return self
 
 
