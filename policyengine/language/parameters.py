@@ -34,26 +34,32 @@ def _ordered(form: IntegerForm | NumberForm) -> Any:
     return form
 
 
+TYPE = "What a request must pass: token_id, an id of the model's vocabulary; integer; number; string."
+DEFAULT = "The value where a request passes none. Without a default, rules that use the parameter are then inactive."
+GE = "The least value that a request may pass."
+LE = "The greatest value that a request may pass."
+
+
 class Form(Strict):
     """The keys of every parameter."""
 
-    description: str = ""
+    description: str = Field("", description="What the parameter is for; people who send requests see it.")
 
 
 class TokenIdForm(Form):
     """A token id; that it is below the vocabulary's size is checked where the vocabulary is known."""
 
-    type: Literal["token_id"]
-    default: Annotated[int, Field(ge=0, le=limits.TOKEN_ID.default)] | None = None
+    type: Literal["token_id"] = Field(description=TYPE)
+    default: Annotated[int, Field(ge=0, le=limits.TOKEN_ID.default)] | None = Field(None, description=DEFAULT)
 
 
 class IntegerForm(Form):
     """A whole number."""
 
-    type: Literal["integer"]
-    default: Integer | None = None
-    ge: Integer | None = None
-    le: Integer | None = None
+    type: Literal["integer"] = Field(description=TYPE)
+    default: Integer | None = Field(None, description=DEFAULT)
+    ge: Integer | None = Field(None, description=GE)
+    le: Integer | None = Field(None, description=LE)
 
     @model_validator(mode="after")
     def _limits(self) -> Any:
@@ -63,10 +69,10 @@ class IntegerForm(Form):
 class NumberForm(Form):
     """A finite number."""
 
-    type: Literal["number"]
-    default: float | None = None
-    ge: float | None = None
-    le: float | None = None
+    type: Literal["number"] = Field(description=TYPE)
+    default: float | None = Field(None, description=DEFAULT)
+    ge: float | None = Field(None, description=GE)
+    le: float | None = Field(None, description=LE)
 
     @model_validator(mode="after")
     def _limits(self) -> Any:
@@ -83,10 +89,14 @@ def _distinct(choices: list[str]) -> list[str]:
 class StringForm(Form):
     """Text; always literal."""
 
-    type: Literal["string"]
-    default: Text | None = None
-    max_length: Annotated[int, Field(ge=1, le=limits.TEXT_LENGTH.default)] | None = None
-    choices: Annotated[list[Text], Field(min_length=1), AfterValidator(_distinct)] | None = None
+    type: Literal["string"] = Field(description=TYPE)
+    default: Text | None = Field(None, description=DEFAULT)
+    max_length: Annotated[int, Field(ge=1, le=limits.TEXT_LENGTH.default)] | None = Field(
+        None, description="The most characters that a request may pass."
+    )
+    choices: Annotated[list[Text], Field(min_length=1), AfterValidator(_distinct)] | None = Field(
+        None, description="The only texts that a request may pass.", json_schema_extra={"uniqueItems": True}
+    )
 
     @model_validator(mode="after")
     def _limits(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -22,6 +22,14 @@ from policyengine.language.strict import Strict, later
 _PLAINLY_VISIBLE = re.compile(r"[!-~]")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
+# JSON Schema of a phrase: something that is no white space, and no control characters.
+PHRASE: dict[str, Any] = {
+    "minLength": 1,
+    "maxLength": limits.PHRASE_LENGTH.default,
+    "pattern": r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
+    "patternErrorMessage": "A phrase holds something that shows, and no control characters.",
+}
+
 Step = Annotated[Literal["nfkc", "invisible", "marks"], BeforeValidator(later("confusables"))]
 
 
@@ -32,11 +40,32 @@ def _default_steps() -> list[Literal["nfkc", "invisible", "marks"]]:
 class OptionKeys(Strict):
     """The options of phrases (design 3.1)."""
 
-    match: Literal["word", "prefix", "substring"] = "word"
-    case: Literal["insensitive", "sensitive"] = "insensitive"
-    gaps: Annotated[Literal["spaces", "literal"], BeforeValidator(later("punctuation", "letters"))] = "spaces"
-    normalize: list[Step] = Field(default_factory=_default_steps)
-    word_end: Literal["eager", "exact"] = "eager"
+    match: Literal["word", "prefix", "substring"] = Field(
+        "word",
+        description="word (default): whole words only. prefix: from the start of a word, so that plurals match too. "
+        "substring: anywhere, also inside words.",
+    )
+    case: Literal["insensitive", "sensitive"] = Field(
+        "insensitive",
+        description="insensitive (default): capitals and small letters are alike. sensitive: as written.",
+    )
+    gaps: Annotated[Literal["spaces", "literal"], BeforeValidator(later("punctuation", "letters"))] = Field(
+        "spaces",
+        description="What a space in a phrase stands for. spaces (default): any run of white space. literal: exactly "
+        "what is written.",
+    )
+    normalize: list[Step] = Field(
+        default_factory=_default_steps,
+        description="What is made alike before comparing. nfkc: compatible forms, such as full-width letters and "
+        "ligatures. invisible: characters that do not show are dropped. marks: accents are dropped. Default: nfkc and "
+        "invisible; [] for none.",
+        json_schema_extra={"default": [*_default_steps()]},
+    )
+    word_end: Literal["eager", "exact"] = Field(
+        "eager",
+        description="With `match: word` and `avoid`. eager (default): a token that leaves the text ending in the whole "
+        "banned word is masked. exact: only what would end the word is, and the model must go on with a letter.",
+    )
 
     option_names: ClassVar[tuple[str, ...]] = ("match", "case", "gaps", "normalize", "word_end")
 

@@ -16,6 +16,7 @@ from policyengine.language.phrase_lists import PhraseLists
 from policyengine.language.policyset import Policy, Rule, Target
 from policyengine.language.reading import Reading
 from policyengine.language.rules import KINDS, LATER, Context, Kind
+from policyengine.language.rules.base import MODE
 from policyengine.language.strict import NOT_YET_HINT, Strict, later, problem
 
 _POLICY_NAME = re.compile(r"[a-z0-9-]+")
@@ -45,22 +46,43 @@ def distinct_targets(targets: list[Target]) -> list[Target]:
     return targets
 
 
-Version = Annotated[int, BeforeValidator(only_version_1)]
-Targets = Annotated[list[Target], Field(min_length=1), AfterValidator(distinct_targets)]
+Version = Annotated[int, BeforeValidator(only_version_1), Field(json_schema_extra={"const": 1})]
+Targets = Annotated[
+    list[Target], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(distinct_targets)
+]
+
+VERSION = "The version of the language that the file is written in. This release reads version 1."
 
 
 class Header(Strict):
     """The keys of a policy. Parameters and rules are checked one by one, so that each error stands alone."""
 
-    version: Version
-    policy: Annotated[str, AfterValidator(_policy_name)]
-    description: str = ""
-    owner: str = ""
-    activation: Annotated[Literal["always", "on_request"], BeforeValidator(later("assigned"))] = "always"
-    targets: Targets | None = None
-    mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = "enforce"
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    rules: Annotated[dict[str, Any], Field(min_length=1)]
+    version: Version = Field(description=VERSION)
+    policy: Annotated[str, AfterValidator(_policy_name)] = Field(
+        description="The policy's name, unique among the policies that are compiled together. Requests, reports and "
+        "metrics use it. Lower-case letters, digits and `-`.",
+        json_schema_extra={"pattern": f"^{_POLICY_NAME.pattern}$", "maxLength": limits.NAME_LENGTH.default},
+    )
+    description: str = Field("", description="What the policy is for, in words for its reviewers.")
+    owner: str = Field("", description="Who answers for the policy: a team or a person.")
+    activation: Annotated[Literal["always", "on_request"], BeforeValidator(later("assigned"))] = Field(
+        "always",
+        description="always (default): the policy acts on every request, and nothing a client sends switches it off. "
+        "on_request: it acts on requests that name it in `policies`.",
+    )
+    targets: Targets | None = Field(
+        None,
+        description="The engines that run the policy: vllm, trtllm (the hook of trtllm-serve), trtllm-llm "
+        "(TensorRT-LLM's LLM API). On others it is left out. Default: the project's targets.",
+    )
+    mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = Field("enforce", description=MODE)
+    parameters: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Values that a request may pass, by name. Rules use one as `{param: name}`.",
+    )
+    rules: Annotated[dict[str, Any], Field(min_length=1)] = Field(
+        description="The rules, each under an id of its own. Their order has no meaning."
+    )
 
 
 def read_policy(root: nodes.Mapping, reading: Reading, lists: PhraseLists, relative_file: str) -> Policy | None:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from policyengine.language import limits, nodes
 from policyengine.language.diagnostics import quoted
-from policyengine.language.policy import Targets, Version
+from policyengine.language.policy import VERSION, Targets, Version
 from policyengine.language.policyset import Project
 from policyengine.language.reading import Reading
 from policyengine.language.strict import Refusal, Strict, not_yet, problem
@@ -36,11 +36,29 @@ def _package(name: str) -> str:
 class ProjectForm(Strict):
     """The keys of a project file."""
 
-    version: Version
-    targets: Targets = Field(default_factory=lambda: list(Project().targets))
-    package: Annotated[str, AfterValidator(_package)] = "policy_bundle"
-    variables: dict[str, str] = Field(default_factory=dict)
-    max_hold: Annotated[int, Field(ge=1, le=limits.MAX_HOLD.default)] = 4096
+    version: Version = Field(description=VERSION)
+    targets: Targets = Field(
+        default_factory=lambda: list(Project().targets),
+        description="The engines that policies are compiled for: vllm, trtllm (the hook of trtllm-serve), trtllm-llm "
+        "(TensorRT-LLM's LLM API). A policy may name its own.",
+        json_schema_extra={"default": [*Project().targets]},
+    )
+    package: Annotated[str, AfterValidator(_package)] = Field(
+        "policy_bundle",
+        description="The name of the importable package that is compiled. It must hide no other package.",
+        json_schema_extra={"pattern": f"^{_PACKAGE.pattern}$", "maxLength": limits.NAME_LENGTH.default},
+    )
+    variables: dict[str, str] = Field(
+        default_factory=dict,
+        description="Texts by name. `{{ name }}` in a text of a policy is replaced by its text; `--set name=value` "
+        "on the command line goes first.",
+        json_schema_extra={"propertyNames": {"pattern": f"^{NAME.pattern}$"}},
+    )
+    max_hold: Annotated[int, Field(ge=1, le=limits.MAX_HOLD.default)] = Field(
+        4096,
+        description="How many code points of an answer may be held back at most while they could be the start of a "
+        "match. Beyond it the answer is ended.",
+    )
 
     refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(key) for key in ("reasoning", "assignments", "lint")}
 

@@ -39,6 +39,11 @@ def not_yet(key: str) -> Refusal:
     return Refusal("not-yet-supported", f"`{key}` is not supported yet", NOT_YET_HINT)
 
 
+def without(*keys: str) -> dict[str, Any]:
+    """JSON Schema of a mapping without these keys."""
+    return {"properties": dict.fromkeys(keys, False)}
+
+
 class Strict(BaseModel):
     """The base of all models. `refused` lists keys that are not fields and deserve their own words."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from policyengine.language.policyset import Action
 from policyengine.language.strict import Refusal, Strict, one_of, problem
@@ -24,14 +24,16 @@ def _reason(text: str) -> str:
     return text
 
 
-Reason = Annotated[str, AfterValidator(_reason)]
+Reason = Annotated[str, AfterValidator(_reason), Field(json_schema_extra={"pattern": r"\S"})]
 
 
 class TerminateForm(Strict):
-    """The long form of `terminate`."""
+    """`terminate` with a reason, a closing message, or both."""
 
-    reason: Reason | None = None
-    message: str | None = None
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    reason: Reason | None = Field(None, description="What becomes `stop_reason`. Default: the rule's id.")
+    message: str | None = Field(None, description="What the client is shown in place of the rest. Default: nothing.")
 
     @model_validator(mode="after")
     def _given(self) -> TerminateForm:
@@ -41,17 +43,19 @@ class TerminateForm(Strict):
 
 
 class ActionForm(Strict):
-    """An action with a value of its own."""
+    """An action with a text of its own."""
 
-    redact: str | None = None
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    redact: str | None = Field(None, description="What a match is replaced with; may be empty.")
     terminate: (
         Annotated[
             Annotated[Reason, Tag("tag:reason")] | Annotated[TerminateForm, Tag("tag:long")],
             Discriminator(lambda value: "tag:long" if isinstance(value, dict | TerminateForm) else "tag:reason"),
         ]
         | None
-    ) = None
-    block: str | None = None
+    ) = Field(None, description="The reason, which becomes `stop_reason`; or a mapping of reason and message.")
+    block: str | None = Field(None, description="What the client gets in place of the whole answer.")
 
     refused: ClassVar[Mapping[str, Refusal]] = {
         "avoid": Refusal("unknown-key", "`avoid` takes no value", "write `action: avoid`")

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from policyengine.language import limits
 from policyengine.language.diagnostics import quoted
-from policyengine.language.phrases import CONTROL, OptionKeys, accept, from_node
+from policyengine.language.phrases import CONTROL, PHRASE, OptionKeys, accept, from_node
 from policyengine.language.policyset import Ban, Phrase
 from policyengine.language.rules import actions
 from policyengine.language.rules.actions import ActionValue, FallbackValue
 from policyengine.language.rules.base import Context, Kind, RuleForm, TokenId
-from policyengine.language.strict import NOT_YET_HINT, Refusal, not_yet, problem
+from policyengine.language.strict import NOT_YET_HINT, Refusal, not_yet, problem, without
 
 _BESIDE = "it belongs beside `ban`, not inside"
+_PHRASE_KEYS = ("phrases", "phrases_from", *OptionKeys.option_names)
 
 
 def _regex(value: Any) -> Any:
@@ -33,12 +35,29 @@ def _regex(value: Any) -> Any:
 
 
 class BanForm(OptionKeys):
-    """The body of a ban."""
+    """Phrases, from here or from a file, or token ids; and how phrases are compared with text."""
 
-    phrases: Annotated[list[str], Field(min_length=1)] | None = None
-    phrases_from: str | None = None
-    token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = None
-    regex: Annotated[Any, BeforeValidator(_regex)] = None
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["phrases"]}, {"required": ["phrases_from"]}, {"required": ["token_ids"]}],
+            "dependentSchemas": {"token_ids": without(*_PHRASE_KEYS)},
+        }
+    )
+
+    phrases: Annotated[list[Annotated[str, Field(json_schema_extra=PHRASE)]], Field(min_length=1)] | None = Field(
+        None,
+        description="The banned phrases, as people write them. Capitals, spacing and look-alike forms are covered by "
+        "the options beside.",
+    )
+    phrases_from: str | None = Field(
+        None,
+        description="A file of phrases, one a line, its path relative to this file. Blank lines and lines that start "
+        "with # are skipped; \\# stands for a leading #.",
+    )
+    token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = Field(
+        None, description="Ids of tokens that are never chosen, in the vocabulary of the model that is served."
+    )
+    regex: SkipJsonSchema[Annotated[Any, BeforeValidator(_regex)]] = None
 
     refused: ClassVar[Mapping[str, Refusal]] = {
         "except": not_yet("except"),
@@ -66,9 +85,27 @@ class BanForm(OptionKeys):
 class BanRule(RuleForm):
     """A rule that bans."""
 
-    ban: BanForm
-    action: ActionValue = "avoid"
-    fallback: FallbackValue = "terminate"
+    model_config = ConfigDict(
+        json_schema_extra={
+            "dependentSchemas": {"fallback": {"properties": {"action": {"const": "avoid"}}}},
+            "if": {"properties": {"ban": {"required": ["token_ids"]}}, "required": ["ban"]},
+            "then": {"properties": {"action": {"const": "avoid"}, "fallback": False}},
+        }
+    )
+
+    ban: BanForm = Field(description="What the output must not hold: phrases, or token ids.")
+    action: ActionValue = Field(
+        "avoid",
+        description="avoid (default): the model is kept from writing it and writes something else. redact, terminate, "
+        "block: the model writes it, and the text is changed before the client sees it; block holds the whole answer "
+        "back. With a text of yours: {redact: TEXT}, {terminate: REASON}, {terminate: {reason: R, message: M}}, "
+        "{block: MESSAGE}.",
+    )
+    fallback: FallbackValue = Field(
+        "terminate",
+        description="What stands in for avoid where only text can be touched: terminate (default), redact or block, in "
+        "the forms of `action`.",
+    )
 
     refused: ClassVar[Mapping[str, Refusal]] = {"channel": not_yet("channel")}
 

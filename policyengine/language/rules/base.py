@@ -17,14 +17,16 @@ from policyengine.language.policyset import Body, ParamRef, When
 from policyengine.language.reading import Reading
 from policyengine.language.strict import Refusal, Strict, later, not_yet, problem
 
+MODE = "enforce (default): the rule acts."
+
 TokenId = Annotated[int, Field(ge=0, le=limits.TOKEN_ID.default)]
 Device = Literal["cpu", "cuda", "hpu", "mps", "npu", "tpu", "xpu"]
 
 
 class ParamForm(Strict):
-    """`{param: name}`."""
+    """`{param: name}`: the value that a request passes under this name."""
 
-    param: str
+    param: str = Field(description="The name of a parameter that the policy declares under `parameters`.")
 
 
 def is_param(value: Any) -> str:
@@ -41,7 +43,9 @@ def _device(value: Any) -> Any:
 class WhenForm(Strict):
     """`when:`. PyTorch's names of devices; ROCm calls itself cuda."""
 
-    device: Annotated[list[Annotated[Device, BeforeValidator(_device)]], Field(min_length=1)]
+    device: Annotated[list[Annotated[Device, BeforeValidator(_device)]], Field(min_length=1)] = Field(
+        description="The kinds of device, in PyTorch's names; AMD's GPUs are cuda too. On others the rule is inactive."
+    )
 
     refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(f"when.{key}") for key in ("model", "vocabulary")}
 
@@ -52,8 +56,10 @@ _ONLY_BAN = "only a `ban` matches text, so only a `ban` has an action"
 class RuleForm(Strict):
     """The keys that a rule of any kind may have."""
 
-    when: WhenForm | None = None
-    mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = "enforce"
+    when: WhenForm | None = Field(
+        None, description="Facts about the engine that the rule needs, decided once when the engine starts."
+    )
+    mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = Field("enforce", description=MODE)
 
     refused: ClassVar[Mapping[str, Refusal]] = {
         "channel": not_yet("channel"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from policyengine.language import limits
 from policyengine.language.diagnostics import Label, quoted
 from policyengine.language.nodes import Node
 from policyengine.language.parameters import Use
-from policyengine.language.phrases import OptionKeys, accept, from_node
+from policyengine.language.phrases import PHRASE, OptionKeys, accept, from_node
 from policyengine.language.policyset import Bias, ParamRef, Phrase
 from policyengine.language.rules.base import Context, Kind, ParamForm, RuleForm, TokenId, is_param
 from policyengine.language.strict import problem
@@ -25,10 +25,26 @@ BiasValue = Annotated[
 
 
 class BiasForm(OptionKeys):
-    """The body of a bias."""
+    """What is added to logits, by phrase and by token id; and how phrases are compared with text."""
 
-    phrases: Annotated[dict[str, BiasValue], Field(min_length=1)] | None = None
-    token_ids: Annotated[dict[TokenId, BiasValue], Field(min_length=1)] | None = None
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [{"required": ["phrases"]}, {"required": ["token_ids"]}],
+            "dependentRequired": {name: ["phrases"] for name in OptionKeys.option_names},
+        }
+    )
+
+    phrases: Annotated[dict[str, BiasValue], Field(min_length=1)] | None = Field(
+        None,
+        description=f"Phrases, and what is added to each token that would complete one: -{_LIMIT} to {_LIMIT}, or "
+        "{param: name}. Less than 0 makes a phrase rarer.",
+        json_schema_extra={"propertyNames": PHRASE},
+    )
+    token_ids: Annotated[dict[TokenId, BiasValue], Field(min_length=1)] | None = Field(
+        None,
+        description=f"Token ids, and what is added to each: -{_LIMIT} to {_LIMIT}, or {{param: name}}.",
+        json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,10}$"}},
+    )
 
     @model_validator(mode="after")
     def _given(self) -> BiasForm:
@@ -44,7 +60,7 @@ class BiasForm(OptionKeys):
 class BiasRule(RuleForm):
     """A rule that biases."""
 
-    bias: BiasForm
+    bias: BiasForm = Field(description="What makes phrases or tokens more or less likely, without forbidding them.")
 
 
 def _build(rule: BiasRule, context: Context) -> Bias:

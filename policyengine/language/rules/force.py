@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Discriminator, Tag, model_validator
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from policyengine.language import limits
 from policyengine.language.diagnostics import listed
@@ -38,17 +38,40 @@ def _at(value: Any) -> Any:
 
 
 class ForceForm(Strict):
-    """The body of a force."""
+    """A text or a token id, and where it stands."""
 
-    text: Annotated[str, BeforeValidator(_text)] | None = None
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": ["text"]}, {"required": ["token_id"]}],
+            "dependentSchemas": {"text": {"properties": {"at": {"not": {"const": "every"}}}}},
+        }
+    )
+
+    text: Annotated[str, BeforeValidator(_text)] | None = Field(
+        None,
+        description="The text that is written, in the tokenizer's own encoding.",
+        json_schema_extra={"minLength": 1},
+    )
     token_id: (
         Annotated[
             Annotated[TokenId, Tag("tag:value")] | Annotated[ParamForm, Tag("tag:param")],
             Discriminator(is_param),
         ]
         | None
-    ) = None
-    at: Annotated[Any, BeforeValidator(_at)]
+    ) = Field(
+        None,
+        description="The id of the token that is chosen; or {param: name}, a parameter of type token_id, and without a "
+        "value the rule is inactive.",
+    )
+    at: Annotated[Any, BeforeValidator(_at)] = Field(
+        description="start: first in the answer. every: at each position. A number: a position, in tokens from 0.",
+        json_schema_extra={
+            "anyOf": [
+                {"type": "string", "enum": ["start", "every"]},
+                {"type": "integer", "minimum": 0, "maximum": limits.TOKEN_ID.default},
+            ]
+        },
+    )
 
     refused: ClassVar[Mapping[str, Refusal]] = {"after": not_yet("after")}
 
@@ -64,7 +87,7 @@ class ForceForm(Strict):
 class ForceRule(RuleForm):
     """A rule that forces."""
 
-    force: ForceForm
+    force: ForceForm = Field(description="What stands at a position, whatever the model would write.")
 
 
 def _build(rule: ForceRule, context: Context) -> Force:

@@ -21,7 +21,10 @@ class MinTokensRule(RuleForm):
 
     min_tokens: Annotated[
         Annotated[Count, Tag("tag:value")] | Annotated[ParamForm, Tag("tag:param")], Discriminator(is_param)
-    ]
+    ] = Field(
+        description="The least number of tokens of an answer; or {param: name}, a parameter of type integer. Until "
+        "then nothing ends it, stop strings included."
+    )
 
 
 def _build(rule: MinTokensRule, context: Context) -> MinTokens:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from policyengine.language.policyset import Rewrite
 from policyengine.language.rules.base import Context, Kind, RuleForm
 from policyengine.language.strict import Strict
 
 
 class RewriteForm(Strict):
-    """The body of a rewrite."""
+    """What becomes of the text."""
 
-    to: Literal["upper", "lower", "nothing"]
+    to: Literal["upper", "lower", "nothing"] = Field(
+        description="upper: capitals. lower: small letters. nothing: no text leaves."
+    )
 
 
 class RewriteRule(RuleForm):
     """A rule that rewrites."""
 
-    rewrite: RewriteForm
+    rewrite: RewriteForm = Field(description="What is done to all text before the client sees it.")
 
 
 def _build(rule: RewriteRule, context: Context) -> Rewrite:
