@@ -44,17 +44,17 @@ class BoundComponent:
         # Where the output ends matters to a word, and to U+FFFD, which an incomplete character then becomes.
         self.minds_the_end = any(p.right_edge or ord(REPLACEMENT) in p.symbols for p in automaton.patterns)
         self._ends: dict[tuple[Position, int], bool] = {}
-        self._masks: dict[tuple[Position, bool], tuple[Ints, ...]] = {}
+        self._looks: dict[tuple[Position, bool], tuple[tuple[Ints, ...], bool]] = {}
         self._pairs: dict[tuple[Position, bool], tuple[Ints, Ints]] = {}
 
-    def masks(self, position: Position, last: bool) -> tuple[Ints, ...]:
-        """`TokenMatcher.masks`, cached by position."""
+    def look(self, position: Position, last: bool) -> tuple[tuple[Ints, ...], bool]:
+        """`TokenMatcher.masks`, and whether the output would hold a match if it ended here; cached by position."""
         key = position, last
-        known = self._masks.get(key)
+        known = self._looks.get(key)
         if known is None:
-            if len(self._masks) >= _MOST_CACHED:
-                self._masks.clear()
-            known = self._masks[key] = self.matcher.masks(position, last=last)
+            if len(self._looks) >= _MOST_CACHED:
+                self._looks.clear()
+            known = self._looks[key] = self.matcher.masks(position, last=last), bool(self.matcher.at_end(position))
         return known
 
     def ends_in_match(self, position: Position, token: int) -> bool:
@@ -84,6 +84,7 @@ class TokenProgram:
     def __init__(self, program: Program, vocabulary: Vocabulary, *, device: str | None, target: str | None) -> None:
         self.program, self.vocabulary, self.device, self.target = program, vocabulary, device, target
         self.rules = tuple(rule for rule in program.rules if self._applies(rule))
+        self._shared: dict[frozenset[int], Ints] = {}
         components = [
             c
             for c in program.components
@@ -201,6 +202,10 @@ class TokenProgram:
         from policyengine.runtime.token_session import TokenSession
 
         return TokenSession(self, request, tuple(stop_token_ids), max_tokens, ignore_eos)
+
+    def shared_ids(self, ids: frozenset[int]) -> Ints:
+        """`frozen_ids`, the same object for the same ids; there are as many sets as combinations of policies."""
+        return self._shared.setdefault(ids, frozen_ids(ids))
 
     def nbytes(self) -> int:
         """Bytes that the tables of all components hold."""

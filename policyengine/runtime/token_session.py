@@ -33,6 +33,7 @@ class TokenSession:
     ) -> None:
         self.program, self.request, self.max_tokens = program, request, max_tokens
         vocabulary = program.vocabulary
+        self._size = vocabulary.size
         self.length = 0
         self.masked_choices = 0  # choices that a mask should have prevented
         self._avoid = tuple(b for b in program.avoid if request.policies.intersection(b.component.policies))
@@ -49,17 +50,16 @@ class TokenSession:
         self._watch_last = max_tokens is not None and any(b.minds_the_end for b in self._avoid)
         self._min_tokens = 0
         self._forces = Schedule()
-        self._banned: Ints = frozen_ids(())
+        self._banned: frozenset[int] = frozenset()
         self._token_biases: dict[int, float] = {}
         self._read_rules()
-        self._banned_set = frozenset(self._banned.tolist())
+        self._always_banned = (program.shared_ids(self._banned),) if self._banned else _NOTHING
         # From this length on, nothing depends on the length any more.
         self._horizon = max(self._min_tokens, *(place + 1 for place in self._forces.at), 0)
         self._key = request.policies, tuple(sorted(request.values.items())), self._end_ids.tobytes(), max_tokens
-        forces = self._forces.at or self._forces.every is not None
-        self.is_idle = not (
-            self._avoid or self._bias or self._min_tokens or forces or len(self._banned) or self._token_biases
-        )
+        self._has_single_ids = bool(self._banned or self._forces.at or self._forces.every is not None)
+        self.has_bias = bool(self._bias or self._token_biases)
+        self.is_idle = not (self._avoid or self.has_bias or self._min_tokens or self._has_single_ids)
 
     # -- what the rules ask of this request ------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class TokenSession:
                         self._token_biases[token] = self._token_biases.get(token, 0.0) + float(value)
             elif isinstance(body, ForcePlan):
                 forces.append((self.program.name(rule), body))
-        self._banned = frozen_ids(banned)
+        self._banned = frozenset(banned)
         self._forces = schedule(forces, self.request, self.program.forced_texts.__getitem__, self.program.is_real)
 
     def _resolve_weights(self, weights: Iterable[float | Param]) -> npt.NDArray[np.float64]:
@@ -104,14 +104,14 @@ class TokenSession:
         request, so that an engine can keep it on its device.
         """
         last = self._watch_last and self.max_tokens is not None and self.length + 1 >= self.max_tokens
-        parts = _NOTHING
+        parts, ends_in_match = self._always_banned, False
         for bound, position in zip(self._avoid, self._positions, strict=True):
-            parts += bound.masks(position, last)
-        if len(self._banned):
-            parts += (self._banned,)
+            more, ends = bound.look(position, last)
+            parts = parts + more if parts else more
+            ends_in_match = ends_in_match or ends
         if self.length < self._min_tokens:
             parts += (self._min_ids,)
-        elif len(self._end_ids) and self._ends_in_match():
+        elif ends_in_match and len(self._end_ids):
             parts += (self._end_ids,)
         if self._shown_ends and not last:
             parts += self._ends_that_show()
@@ -122,12 +122,6 @@ class TokenSession:
         steps = [(b, p) for b, p in zip(self._avoid, self._positions, strict=True) if b.minds_the_end]
         ids = [i for i in self._shown_ends if any(bound.ends_in_match(position, i) for bound, position in steps)]
         return (frozen_ids(ids),) if ids else _NOTHING
-
-    def _ends_in_match(self) -> bool:
-        for bound, (state, pending) in zip(self._avoid, self._positions, strict=True):
-            if (bound.matcher.automaton.has_waiting[state] or pending) and bound.matcher.at_end((state, pending)):
-                return True
-        return False
 
     def masked(self, allowed: Iterable[int] | None = None) -> npt.NDArray[np.int64]:
         """Ids that may not be chosen now, sorted. allowed: the ids that the engine still permits; None: all.
@@ -181,28 +175,30 @@ class TokenSession:
 
     def advance(self, token_id: int) -> None:
         """Tell the token that was chosen. One that was masked is counted; raises ValueError outside the vocabulary."""
-        if not 0 <= token_id < self.program.vocabulary.size:
-            raise ValueError(f"token id {token_id} is outside the vocabulary of {self.program.vocabulary.size} ids")
-        wrong = token_id in self._banned_set
-        forced = self.forced
-        if forced is not None and token_id != forced:
-            wrong = True
-        if token_id in self._ends and (
-            self.length < self._min_tokens or (token_id in self._end_ids and self._ends_in_match())
-        ):
-            wrong = True
-        if self._avoid:
-            after = []
-            for bound, position in zip(self._avoid, self._positions, strict=True):
-                place, completed = bound.matcher.advance(position, token_id)
-                wrong = wrong or completed
-                after.append(place)
-            self._positions = tuple(after)
+        if not 0 <= token_id < self._size:
+            raise ValueError(f"token id {token_id} is outside the vocabulary of {self._size} ids")
+        wrong = token_id in self._ends and self._may_not_end(token_id)
+        if self._has_single_ids:
+            forced = self.forced
+            wrong = wrong or token_id in self._banned or (forced is not None and token_id != forced)
+        after = []
+        for bound, position in zip(self._avoid, self._positions, strict=True):
+            place, completed = bound.matcher.advance(position, token_id)
+            wrong = wrong or completed
+            after.append(place)
+        self._positions = tuple(after)
         if self._bias:
             steps = zip(self._bias, self._bias_positions, strict=True)
             self._bias_positions = tuple(b.matcher.advance(p, token_id)[0] for b, p in steps)
         self.length += 1
         self.masked_choices += wrong
+
+    def _may_not_end(self, token_id: int) -> bool:
+        """Whether this id, which ends the output, is masked for that now."""
+        if self.length < self._min_tokens:
+            return True
+        steps = zip(self._avoid, self._positions, strict=True)
+        return token_id in self._end_ids and any(bound.look(position, False)[1] for bound, position in steps)
 
     @property
     def state(self) -> Hashable:

@@ -172,11 +172,12 @@ class Batch:
         session = self._caught_up(row)
         if session.is_idle:
             return False
-        ids, values = session.bias_arrays()
         parts = session.mask_parts()
         forced = session.forced
-        if len(ids):
-            edits.bias(index, ids, values)
+        if session.has_bias:
+            ids, values = session.bias_arrays()
+            if len(ids):
+                edits.bias(index, ids, values)
         if parts:
             edits.mask(index, parts)
         if forced is not None:
@@ -197,8 +198,6 @@ class Batch:
             row.session, row.consumed = self._start(row.params), 0
         session, output = row.session, row.output
         assert session is not None
-        if row.consumed == len(output):
-            return session
         for token in output[row.consumed :]:
             if token < 0:
                 raise UnknownTokenError(
