@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from policyengine import Match, Program, TextSession, Verdict
 
 _EXHAUSTIVE = 12  # places to cut up to which every split is tried
+_PAIRS = 40  # and every split with two cuts
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,15 @@ def cut(text: str, places: Sequence[int]) -> list[str]:
     return [text[a:b] for a, b in itertools.pairwise((0, *places, len(text)))]
 
 
-def splits(text: str) -> Iterator[list[str]]:
-    """Ways of cutting a text: all of them if it is short; else all with up to two cuts, single characters, and some."""
+def splits(text: str, *, exhaustive: int = _EXHAUSTIVE) -> Iterator[list[str]]:
+    """Ways of cutting a text: all of them if it is short; else all with few cuts, single characters, and some."""
     places = range(1, len(text))
-    if len(places) <= _EXHAUSTIVE:
+    if len(places) <= exhaustive:
         for count in range(len(places) + 1):
             for chosen in itertools.combinations(places, count):
                 yield cut(text, chosen)
         return
-    for count in range(3):
+    for count in range(3 if len(places) <= _PAIRS else 2):
         for chosen in itertools.combinations(places, count):
             yield cut(text, chosen)
     yield list(text)

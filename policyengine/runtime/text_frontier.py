@@ -11,6 +11,7 @@ own pieces, and may cut in turn.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from policyengine.runtime.text_plan import Effect
@@ -46,9 +47,7 @@ def settled(window: Window) -> int:
     for k, (scanner, live) in enumerate(zip(scanners, window.live(), strict=True)):
         for length in live:
             start = window.begins[k][-length]
-            at = len(stack) - 1
-            while at > 0 and stack[at].start > start:
-                at -= 1
+            at = bisect_right(stack, start, key=lambda piece: piece.start) - 1
             grows = stack[at].leader is not None and stack[at].start < start
             held = min(held, at + grows)
             todo.append((at + 1, _NOTHING) if grows else (at, scanner.effects))

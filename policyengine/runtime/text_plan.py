@@ -160,9 +160,6 @@ class TextPlan:
         self.known_chunks = 0
         self.fragile: frozenset[str] = frozenset()
         self._find_effects()
-        self.initial = tuple(scanner.automaton.START for scanner in self.scanners)
-        self.nodes: dict[object, Node] = {}
-        self.known_chunks = 0
 
     def _find_effects(self) -> None:
         """Tell each scanner what its rules may put in place of a match."""

@@ -13,6 +13,7 @@ What may leave is told by `text_frontier`, so that nothing that left would have 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -263,10 +264,7 @@ class Window:
 
     def piece_with(self, k: int, symbol: int, below: int) -> int:
         """The place, below the given one, of the piece that holds a symbol of the visible text."""
-        at = below - 1
-        while at > 0 and self.stack[at - 1].counts[k] > symbol:
-            at -= 1
-        return at
+        return bisect_right(self.stack, symbol, hi=below, key=lambda piece: piece.counts[k])
 
     # -- releasing -------------------------------------------------------------------------------------------------
 

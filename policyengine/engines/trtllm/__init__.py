@@ -1,0 +1,1 @@
+"""TensorRT-LLM: the text hook of `trtllm-serve`."""
