@@ -16,8 +16,8 @@ from policyengine.language.policyset import Parameter, Span
 from policyengine.language.reading import Reading
 from policyengine.language.strict import Strict, problem
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_RESERVED = ("policies", "policyengine_assigned")  # keys of a request that mean something else (design 2.5)
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+RESERVED = ("policies", "policyengine_assigned")  # keys of a request that mean something else (design 2.5)
 
 Integer = Annotated[int, Field(ge=-limits.INTEGER.default, le=limits.INTEGER.default)]
 Text = Annotated[str, Field(max_length=limits.TEXT_LENGTH.default)]
@@ -115,7 +115,7 @@ class StringForm(Form):
         return self
 
 
-_FORMS: dict[str, type[TokenIdForm | IntegerForm | NumberForm | StringForm]] = {
+FORMS: dict[str, type[TokenIdForm | IntegerForm | NumberForm | StringForm]] = {
     "token_id": TokenIdForm,
     "integer": IntegerForm,
     "number": NumberForm,
@@ -158,14 +158,14 @@ def read_parameters(reading: Reading, node: Node | None, data: Any) -> dict[str,
 
 
 def _parameter(reading: Reading, name: str, key: Scalar, node: Node, data: Any) -> Parameter | None:
-    if not _NAME.fullmatch(name) or len(name) > limits.NAME_LENGTH.default:
+    if not NAME.fullmatch(name) or len(name) > limits.NAME_LENGTH.default:
         hint = f"letters, digits, `_` and `-`, not starting with a digit, at most {limits.NAME_LENGTH.default}"
         reading.add("invalid-value", f"{quoted(name)} is no name for a parameter", key, hint=hint)
-    elif name in _RESERVED:
+    elif name in RESERVED:
         message = f"a parameter cannot be named {quoted(name)}: requests use that key for something else"
         reading.add("reserved-parameter", message, key, hint="choose another name")
     kind = data.get("type") if isinstance(data, dict) else None
-    form = _FORMS.get(kind) if isinstance(kind, str) else None
+    form = FORMS.get(kind) if isinstance(kind, str) else None
     if form is None:
         only = (
             {"type": data["type"]}

@@ -19,8 +19,8 @@ from policyengine.language.rules import KINDS, LATER, Context, Kind
 from policyengine.language.rules.base import MODE
 from policyengine.language.strict import NOT_YET_HINT, Strict, later, problem
 
-_POLICY_NAME = re.compile(r"[a-z0-9-]+")
-_RULE_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+POLICY_NAME = re.compile(r"[a-z0-9-]+")
+RULE_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 
 
 def only_version_1(value: Any) -> Any:
@@ -32,7 +32,7 @@ def only_version_1(value: Any) -> Any:
 
 
 def _policy_name(name: str) -> str:
-    if not _POLICY_NAME.fullmatch(name) or len(name) > limits.NAME_LENGTH.default:
+    if not POLICY_NAME.fullmatch(name) or len(name) > limits.NAME_LENGTH.default:
         hint = f"lower-case letters, digits and `-`, at most {limits.NAME_LENGTH.default}"
         raise problem("invalid-value", f"{quoted(name)} is no name for a policy", hint=hint)
     return name
@@ -61,7 +61,7 @@ class Header(Strict):
     policy: Annotated[str, AfterValidator(_policy_name)] = Field(
         description="The policy's name, unique among the policies that are compiled together. Requests, reports and "
         "metrics use it. Lower-case letters, digits and `-`.",
-        json_schema_extra={"pattern": f"^{_POLICY_NAME.pattern}$", "maxLength": limits.NAME_LENGTH.default},
+        json_schema_extra={"pattern": f"^{POLICY_NAME.pattern}$", "maxLength": limits.NAME_LENGTH.default},
     )
     description: str = Field("", description="What the policy is for, in words for its reviewers.")
     owner: str = Field("", description="Who answers for the policy: a team or a person.")
@@ -120,7 +120,7 @@ def read_policy(root: nodes.Mapping, reading: Reading, lists: PhraseLists, relat
 def _rule(
     rule_id: str, key: Scalar, node: Node, data: Any, reading: Reading, lists: PhraseLists, uses: list[parameters.Use]
 ) -> Rule | None:
-    if not _RULE_ID.fullmatch(rule_id) or len(rule_id) > limits.NAME_LENGTH.default:
+    if not RULE_ID.fullmatch(rule_id) or len(rule_id) > limits.NAME_LENGTH.default:
         hint = f"letters, digits, `_`, `-` and `.`, not starting with `.`, at most {limits.NAME_LENGTH.default}"
         reading.add("invalid-value", f"{quoted(rule_id)} is no id for a rule", key, hint=hint)
     if not isinstance(node, nodes.Mapping):

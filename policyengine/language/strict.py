@@ -44,6 +44,17 @@ def without(*keys: str) -> dict[str, Any]:
     return {"properties": dict.fromkeys(keys, False)}
 
 
+def some_of(*keys: str) -> dict[str, Any]:
+    """JSON Schema of a mapping with at least one of these keys."""
+    return {"required": [keys[0]]} if len(keys) == 1 else {"anyOf": [{"required": [key]} for key in keys]}
+
+
+def exactly_one(*keys: str) -> dict[str, Any]:
+    """JSON Schema of a mapping with exactly one of these keys. An editor then names the one too many, as no `oneOf`."""
+    others = {key: [other for other in keys if other != key] for key in keys}
+    return {**some_of(*keys), "dependentSchemas": {key: without(*rest) for key, rest in others.items()}}
+
+
 class Strict(BaseModel):
     """The base of all models. `refused` lists keys that are not fields and deserve their own words."""
 

@@ -15,7 +15,7 @@ from policyengine.language.policyset import Ban, Phrase
 from policyengine.language.rules import actions
 from policyengine.language.rules.actions import ActionValue, FallbackValue
 from policyengine.language.rules.base import Context, Kind, RuleForm, TokenId
-from policyengine.language.strict import NOT_YET_HINT, Refusal, not_yet, problem, without
+from policyengine.language.strict import NOT_YET_HINT, Refusal, not_yet, problem, some_of, without
 
 _BESIDE = "it belongs beside `ban`, not inside"
 _PHRASE_KEYS = ("phrases", "phrases_from", *OptionKeys.option_names)
@@ -39,7 +39,7 @@ class BanForm(OptionKeys):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "anyOf": [{"required": ["phrases"]}, {"required": ["phrases_from"]}, {"required": ["token_ids"]}],
+            **some_of("phrases", "phrases_from", "token_ids"),
             "dependentSchemas": {"token_ids": without(*_PHRASE_KEYS)},
         }
     )

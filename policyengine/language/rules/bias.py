@@ -13,7 +13,7 @@ from policyengine.language.parameters import Use
 from policyengine.language.phrases import PHRASE, OptionKeys, accept, from_node
 from policyengine.language.policyset import Bias, ParamRef, Phrase
 from policyengine.language.rules.base import Context, Kind, ParamForm, RuleForm, TokenId, is_param
-from policyengine.language.strict import problem
+from policyengine.language.strict import problem, some_of
 
 _LIMIT = limits.BIAS.default
 _VALUE = Use("a bias", ("number", "integer"), ge=-_LIMIT, le=_LIMIT)
@@ -29,7 +29,7 @@ class BiasForm(OptionKeys):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "anyOf": [{"required": ["phrases"]}, {"required": ["token_ids"]}],
+            **some_of("phrases", "token_ids"),
             "dependentRequired": {name: ["phrases"] for name in OptionKeys.option_names},
         }
     )

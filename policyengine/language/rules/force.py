@@ -12,7 +12,7 @@ from policyengine.language.diagnostics import listed
 from policyengine.language.parameters import Use
 from policyengine.language.policyset import Force
 from policyengine.language.rules.base import Context, Kind, ParamForm, RuleForm, TokenId, is_param
-from policyengine.language.strict import NOT_YET_HINT, Refusal, Strict, not_yet, one_of, problem
+from policyengine.language.strict import NOT_YET_HINT, Refusal, Strict, exactly_one, not_yet, one_of, problem
 
 _TOKEN_ID = Use("`force.token_id`", ("token_id",))
 
@@ -42,8 +42,9 @@ class ForceForm(Strict):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "oneOf": [{"required": ["text"]}, {"required": ["token_id"]}],
-            "dependentSchemas": {"text": {"properties": {"at": {"not": {"const": "every"}}}}},
+            **exactly_one("text", "token_id"),
+            "if": {"required": ["text"]},
+            "then": {"properties": {"at": {"not": {"const": "every"}}}},
         }
     )
 
