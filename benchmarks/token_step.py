@@ -6,7 +6,6 @@ batch is somewhere in a text; between two steps every row gets the token that it
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -98,20 +97,22 @@ def rows(sizes: tuple[int, ...], counts: tuple[int, ...], rounds: int) -> list[d
                 for output, text in zip(outputs, batch.texts, strict=True):
                     output.append(text[len(output) % len(text)])
 
-            for _ in range(30):
-                step()  # caches warm as they are after the first second of serving
-            mine = common.median(step, rounds)
+            for _ in range(60):
+                step()  # caches warm as they are after the first seconds of serving
+            logits.zero_()
+            step()
             written = int(torch.isneginf(logits).sum())
-
-            blank = torch.zeros(size, WIDTH)
-            spots = np.sort(np.random.default_rng(0).choice(size * WIDTH, written, replace=False))
-            flat, places = blank.view(-1), torch.from_numpy(spots)
+            mine = common.median(step, rounds)
+            # The floor: as many -inf as that step wrote, in one indexed write whose indices are there already.
+            spots = np.random.default_rng(0).choice(size * WIDTH, written, replace=False)
+            places = torch.from_numpy(np.sort(spots))
+            flat = torch.zeros(size * WIDTH)
             floor = common.median(lambda f=flat, p=places: f.index_fill_(0, p, float("-inf")), rounds)
+            blank = flat.view(size, WIDTH)
 
             peer = None
             if count <= 1000:
                 sequences, past = bad_words(banned, batch)
                 peer = common.median(lambda b=blank, s=sequences, p=past: apply_bad_words(b, s, p), max(3, rounds // 8))
             found.append({"phrases": count, "batch": size, "ours": mine, "bad_words": peer, "floor": floor})
-            random.seed(0)
     return found

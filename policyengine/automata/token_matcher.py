@@ -108,7 +108,8 @@ class TokenMatcher:
             return (ids,) if len(ids) else ()
         parts = [self._base_mask(int(self.automaton.context[state]), last)]
         if self.automaton.has_waiting[state]:
-            parts.append(self.trie.edge_tokens(int(self.automaton.context[state]), at_end=last))
+            eager = any(map(self._eager, self.automaton.at_end(state)))
+            parts.append(self.trie.edge_tokens(int(self.automaton.context[state]), eager=eager, at_end=last))
         parts.extend(self._own_mask(origin, last) for origin in self.tables.chain(state))
         return tuple(part for part in parts if len(part))
 
@@ -121,7 +122,7 @@ class TokenMatcher:
         ids, patterns = self._base_pairs(context, last)
         found = [(ids, patterns)]
         for waiting in self.automaton.at_end(state):
-            edge = trie.edge_tokens(context, at_end=last).astype(np.int64)
+            edge = trie.edge_tokens(context, eager=self._eager(waiting), at_end=last).astype(np.int64)
             found.append((edge, np.full(len(edge), waiting)))
         for origin in tables.chain(state):
             mine = tables.ranges_of(origin)
@@ -209,13 +210,17 @@ class TokenMatcher:
             done.update(pattern[hit].tolist())
         if automaton.has_waiting[state]:
             first, tail = int(trie.first_class[node]), int(trie.tail_index[node])
-            if first != NO_SYMBOL:
-                edge = not JOINS[context, first]
-            else:
-                edge = last or (tail >= 0 and bool(trie.tail_matrix[tail, context]))
-            if edge:
-                done.update(automaton.at_end(state))
+            for waiting in automaton.at_end(state):
+                if first != NO_SYMBOL:
+                    edge = not JOINS[context, first]
+                else:
+                    edge = last or (tail >= 0 and bool(trie.tail_matrix[int(self._eager(waiting)), tail, context]))
+                if edge:
+                    done.add(waiting)
         return done
+
+    def _eager(self, pattern: int) -> bool:
+        return self.automaton.patterns[pattern].eager
 
     # -- from inside a character -----------------------------------------------------------------------------------
 
@@ -263,15 +268,15 @@ class TokenMatcher:
             longer = pending + data
             if last:
                 return set(self.at_end((state, longer)))
-            edge = self.automaton.has_waiting[state] and self.trie.tail_edges(longer)[self.automaton.context[state]]
-            return set(self.automaton.at_end(state)) if edge else set()
+            edge = self.trie.tail_edges(longer)[:, self.automaton.context[state]]
+            return {p for p in self.automaton.at_end(state) if edge[int(self._eager(p))]}
         # The text ended inside a character before, so if it now ends in a word, this token brought it there, even
         # where the character turns out to be one that folding drops.
         after, done = self._read(state, character)
         node = self._rest(token, used)
         if self.trie.first_class[node] == NO_SYMBOL and self.trie.tail_index[node] < 0:
             waiting = self.automaton.at_end(after)
-            done.update(p for p in waiting if self.automaton.patterns[p].eager)
+            done.update(filter(self._eager, waiting))
         return done | self._at_node(after, node, last)
 
     def nbytes(self) -> int:

@@ -158,7 +158,7 @@ class TokenTables:
         # Tails below the node: characters that can only be an edge, or become one (U+FFFD) if the output ends in them.
         some, tail = _ranges_of_equal(trie.parent[trie.tail_nodes], at)
         tail = trie.tail_nodes[tail]
-        sure = trie.tail_matrix[trie.tail_index[tail], classes[some]]
+        sure = trie.tail_matrix[self._eager[pattern[some]].astype(np.int64), trie.tail_index[tail], classes[some]]
         for chosen, kind in ((sure, ALWAYS), (~sure, AT_END)):
             here = tail[chosen]
             self._add(origin[some[chosen]], trie.first[here], trie.last[here], pattern[some[chosen]], kind)

@@ -52,7 +52,7 @@ class VocabularyTrie:
         self._grow(entries, owners, tails)
         self._sort()
         self._tail_edges: dict[bytes, Bools] = {}
-        self._edge_tokens: dict[tuple[int, bool], Ints] = {}
+        self._edge_tokens: dict[tuple[int, bool, bool], Ints] = {}
 
     # -- construction ----------------------------------------------------------------------------------------------
 
@@ -208,35 +208,40 @@ class VocabularyTrie:
 
     @cached_property
     def tail_matrix(self) -> Bools:
-        """bool [tails, contexts]: `tail_edges` of every tail of the vocabulary."""
+        """bool [2, tails, contexts]: `tail_edges` of every tail of the vocabulary."""
         rows = [self.tail_edges(tail) for tail in self.tails]
-        return np.stack(rows) if rows else np.zeros((0, N_BASES), dtype=bool)
+        return np.stack(rows, axis=1) if rows else np.zeros((2, 0, N_BASES), dtype=bool)
 
     def tail_edges(self, tail: bytes) -> Bools:
-        """bool [contexts]: whether every character that these bytes can become makes an edge with that context."""
+        """bool [2, contexts]: what every character that these bytes can become does after that context.
+
+        Row 0: it makes an edge. Row 1: it does, or folding drops it, which leaves the text in the word that it was in.
+        """
         known = self._tail_edges.get(tail)
         if known is None:
             span = utf8.completions(tail)
             classes = np.unique(self._classes[span.start : span.stop])
-            never = DROPPED in classes
-            known = np.zeros(N_BASES, dtype=bool) if never else np.asarray(~JOINS[:, classes].any(axis=1))
+            kept = classes[classes != DROPPED]
+            edge = ~JOINS[:, kept].any(axis=1)
+            known = np.stack((edge & (len(kept) == len(classes)), edge))
             known.flags.writeable = False
             self._tail_edges[tail] = known
         return known
 
-    def edge_tokens(self, context: int, *, at_end: bool) -> Ints:
-        """Ids, int32: the tokens that make an edge with that context; `at_end`: also those that do if nothing follows.
+    def edge_tokens(self, context: int, *, eager: bool, at_end: bool) -> Ints:
+        """Ids, int32: the tokens that make an edge with that context.
 
-        Read-only, the same object each time.
+        eager: also those that may only leave the text in the word that it was in (row 1 of `tail_edges`); at_end: also
+        those that make an edge if nothing follows. Read-only, the same object each time.
         """
-        key = context, at_end
+        key = context, eager, at_end
         known = self._edge_tokens.get(key)
         if known is None:
             first = self.first_class
             edge = ~np.append(JOINS[context], True)[first]
             nothing = (first == NO_SYMBOL) & (self.tail_index < 0)
             alone = self.tail_nodes[first[self.tail_nodes] == NO_SYMBOL]
-            edge[alone] = True if at_end else self.tail_matrix[self.tail_index[alone], context]
+            edge[alone] = True if at_end else self.tail_matrix[int(eager), self.tail_index[alone], context]
             edge[nothing] = at_end
             real = self.node_of >= 0
             known = np.flatnonzero(real & edge[np.maximum(self.node_of, 0)]).astype(np.int32)

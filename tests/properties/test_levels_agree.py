@@ -62,6 +62,12 @@ def read(automaton: PhraseAutomaton, state: int, text: str) -> tuple[int, set[in
     return state, done, moved
 
 
+def completed(automaton: PhraseAutomaton, state: int, ch: str) -> set[int]:
+    """The patterns that a character completes where one was open before it."""
+    after, done, _ = read(automaton, state, ch)
+    return done | {p for p in automaton.at_end(after) if automaton.patterns[p].eager}
+
+
 def expected(automaton: PhraseAutomaton, state: int, pending: bytes, token: bytes, last: bool) -> set[int]:
     """The patterns that a token completes, by design 3.2, from the text of the token."""
     text, rest = utf8.decode(pending + token)
@@ -72,7 +78,7 @@ def expected(automaton: PhraseAutomaton, state: int, pending: bytes, token: byte
             done |= more
         return done | set(automaton.at_end(state))
     if rest and token:
-        results = (read(automaton, state, chr(c))[1] for c in utf8.completions(rest) if not 0xD800 <= c < 0xE000)
+        results = (completed(automaton, state, chr(c)) for c in utf8.completions(rest) if not 0xD800 <= c < 0xE000)
         every = next(results)
         for result in results:
             every &= result
