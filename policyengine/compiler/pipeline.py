@@ -42,12 +42,23 @@ def compile_policies(policies: PolicySet) -> Program:
     Raises `PolicyError` with every contradiction that can be proven. What a target can enforce is not asked here (see
     `levels`).
     """
+    work = analyse(policies)
+    if work.diagnostics:
+        raise PolicyError(work.diagnostics, policies.sources)
+    return assemble(work)
+
+
+def analyse(policies: PolicySet) -> Work:
+    """Run all passes; what they find wrong is in `Work.diagnostics`."""
     work = Work(policies)
     for run in PASSES:
         run(work)
-    if work.diagnostics:
-        raise PolicyError(work.diagnostics, policies.sources)
-    hold = policies.project.max_hold
+    return work
+
+
+def assemble(work: Work) -> Program:
+    """The program of finished work. Where something is wrong with it, it only serves to find out more."""
+    hold = work.given.project.max_hold
     return Program(
         policies=work.plans,
         rules=work.rules,
