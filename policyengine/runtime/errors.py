@@ -10,4 +10,12 @@ class BundleError(ValueError):
 
 
 class BindError(ValueError):
-    """A program cannot hold on this vocabulary; the text names the rule."""
+    """A program cannot hold on this vocabulary; the text names the rule.
+
+    Attributes:
+        rule: the rule as `policy/rule`; empty where the error is about no single one.
+    """
+
+    def __init__(self, message: str, *, rule: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule

@@ -111,6 +111,9 @@ class TokenProgram:
 
     # -- checks that need the vocabulary ---------------------------------------------------------------------------
 
+    def _refusal(self, rule: RulePlan, what: str) -> BindError:
+        return BindError(self.name(rule) + what, rule=self.name(rule))
+
     def _check_ids(self) -> None:
         size = self.vocabulary.size
         for rule in self.rules:
@@ -119,8 +122,8 @@ class TokenProgram:
                 ids = list(rule.body.token_ids)
                 banned_ends = sorted(set(ids) & set(self.vocabulary.eos_token_ids))
                 if banned_ends:
-                    raise BindError(
-                        f"{self.name(rule)}: token id {banned_ends[0]} ends this model's outputs and cannot be banned"
+                    raise self._refusal(
+                        rule, f": token id {banned_ends[0]} ends this model's outputs and cannot be banned"
                     )
             elif isinstance(rule.body, BiasPlan):
                 ids = [token for token, _ in rule.body.token_ids]
@@ -128,9 +131,9 @@ class TokenProgram:
                 ids = [rule.body.token_id]
             for token in ids:
                 if not 0 <= token < size:
-                    raise BindError(f"{self.name(rule)}: token id {token} is outside the vocabulary of {size} ids")
+                    raise self._refusal(rule, f": token id {token} is outside the vocabulary of {size} ids")
                 if isinstance(rule.body, ForcePlan) and not self.is_real[token]:
-                    raise BindError(f"{self.name(rule)}: token id {token} stands for nothing in this vocabulary")
+                    raise self._refusal(rule, f": token id {token} stands for nothing in this vocabulary")
 
     def encode(self, rule: RulePlan, text: str) -> tuple[int, ...]:
         """The ids of a forced text, in the tokenizer's own encoding. Raises BindError where there is none."""
@@ -138,13 +141,11 @@ class TokenProgram:
         if known is not None:
             return known
         if self.vocabulary.encode is None:
-            raise BindError(
-                f"{self.name(rule)}: a forced text needs a tokenizer that can encode; this vocabulary has none"
-            )
+            raise self._refusal(rule, ": a forced text needs a tokenizer that can encode; this vocabulary has none")
         ids = tuple(int(i) for i in self.vocabulary.encode(text))
         outside = [i for i in ids if not 0 <= i < self.vocabulary.size]
         if not ids or outside:
-            raise BindError(f"{self.name(rule)}: the tokenizer gives no usable ids for the forced text `{text}`")
+            raise self._refusal(rule, f": the tokenizer gives no usable ids for the forced text `{text}`")
         self.forced_texts[text] = ids
         return ids
 
@@ -160,7 +161,7 @@ class TokenProgram:
             banned = {token: other for other, ban in bans for token in ban.token_ids}
             for token in self.forced_texts[body.text]:
                 if token in banned:
-                    raise BindError(f"{self.name(rule)} forces token {token}, which {self.name(banned[token])} bans")
+                    raise self._refusal(rule, f" forces token {token}, which {self.name(banned[token])} bans")
             for bound in self.avoid:
                 if not policies.intersection(bound.component.policies):
                     continue
@@ -169,8 +170,8 @@ class TokenProgram:
                     done = bound.matcher.completes(position, token)
                     if done:
                         other = self.program.rules[bound.component.rules[min(done)]]
-                        raise BindError(
-                            f"{self.name(rule)} forces `{body.text}`, which holds a phrase that {self.name(other)} bans"
+                        raise self._refusal(
+                            rule, f" forces `{body.text}`, which holds a phrase that {self.name(other)} bans"
                         )
                     position, _ = bound.matcher.advance(position, token)
 
