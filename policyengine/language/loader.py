@@ -25,8 +25,8 @@ class Loaded:
     """Everything that some paths gave, and what is wrong with it.
 
     Attributes:
-        policies: what could be read, in the order of a `PolicySet`. Where something is wrong with a file, its policy may
-            be here without the parts that are wrong.
+        policies: what could be read, in the order of a `PolicySet`. Of a file that something is wrong with, one may
+            be here without what is wrong.
         project: None where it is wrong.
         report: what is wrong, and the sources.
         files, rules: how many policy files there are, and how many rules they hold.
