@@ -24,6 +24,8 @@ CODES: tuple[Code, ...] = (
         "the file is not UTF-8",
         """Files are read as strict UTF-8, so that what is banned does not depend on a machine's settings. Save the file
         as UTF-8. A byte order mark is allowed.""",
+        bad=policy("names: {ban: {phrases: [caf\udce9]}}"),
+        good=policy("names: {ban: {phrases: [café]}}"),
     ),
     Code(
         "PE003",
@@ -184,6 +186,8 @@ CODES: tuple[Code, ...] = (
         "the paths hold no policy",
         """A directory means every `*.yaml` and `*.yml` below it except `*.test.yaml`, `policyengine.yaml` and hidden
         ones. The exit code is 3, so that a wrong path in CI does not pass as clean.""",
+        bad=(("policy.txt", HEAD + _BAN),),
+        good=whole(HEAD + _BAN),
     ),
     Code(
         "PE023",

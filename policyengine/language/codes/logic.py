@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from policyengine.language.codes.model import HEAD, POLICY, Code, policy, whole
 
+_VLLM = "targets: [vllm]\n"
+_TRTLLM = "targets: [trtllm]\n"
+
+
+def _least(name: str, default: int) -> str:
+    return (
+        f"version: 1\npolicy: {name}\n{_VLLM}parameters:\n  min_len: {{type: integer, ge: 0, default: {default}}}\n"
+        "rules:\n  long-enough: {min_tokens: {param: min_len}}\n"
+    )
+
+
 CODES: tuple[Code, ...] = (
     Code(
         "PE103",
@@ -12,6 +23,12 @@ CODES: tuple[Code, ...] = (
         "a forced text contains a phrase that a rule active with it bans",
         """The ban wins over everything, so the forced text could never be written whole, and the model would be led
         into a dead end. Force another text, or ban less.""",
+        bad=policy(
+            'opening: {force: {text: "About bluebird: ", at: start}}\nnames: {ban: {phrases: [bluebird]}}', _VLLM
+        ),
+        good=policy(
+            'opening: {force: {text: "About our plans: ", at: start}}\nnames: {ban: {phrases: [bluebird]}}', _VLLM
+        ),
     ),
     Code(
         "PE110",
@@ -99,6 +116,8 @@ CODES: tuple[Code, ...] = (
         "error",
         "two rules that are active together force different tokens at one position",
         """One position holds one token. Remove one of the rules, or give them different positions.""",
+        bad=policy("a: {force: {token_id: 128, at: 0}}\nb: {force: {token_id: 129, at: 0}}", _VLLM),
+        good=policy("a: {force: {token_id: 128, at: 0}}\nb: {force: {token_id: 129, at: 1}}", _VLLM),
     ),
     Code(
         "PE116",
@@ -107,6 +126,12 @@ CODES: tuple[Code, ...] = (
         "a replacement or message that is shown to the client contains a phrase that is banned there",
         """Nothing banned may appear in what the client gets, and a replacement or a closing message is part of it.
         Choose another text.""",
+        bad=policy(
+            'names: {ban: {phrases: [bluebird]}, action: {terminate: {message: "No word about bluebird."}}}', _TRTLLM
+        ),
+        good=policy(
+            'names: {ban: {phrases: [bluebird]}, action: {terminate: {message: "No word about plans."}}}', _TRTLLM
+        ),
     ),
     Code(
         "PE117",
@@ -114,6 +139,8 @@ CODES: tuple[Code, ...] = (
         "error",
         "two rules that are active together rewrite to upper and to lower case",
         """Text leaves in one case. Remove one of the rules, or make its policy `on_request`.""",
+        bad=policy("loud: {rewrite: {to: upper}}\nsoft: {rewrite: {to: lower}}", _TRTLLM),
+        good=policy("soft: {rewrite: {to: lower}}", _TRTLLM),
     ),
     Code(
         "PE118",
@@ -121,13 +148,15 @@ CODES: tuple[Code, ...] = (
         "error",
         "two policies that are always active give one parameter different defaults",
         """A request that does not pass the parameter has one value for both. Give one default, or rename one.""",
+        bad=((POLICY, _least("example", 16)), ("other.yaml", _least("other", 64))),
+        good=((POLICY, _least("example", 16)), ("other.yaml", _least("other", 16))),
     ),
     Code(
         "PE119",
         "reserved-parameter",
         "error",
         "a parameter has the name of a key that requests use for something else",
-        """`policies` selects policies and `policyengine_assigned` is set by the server (design 2.5). A parameter of
+        """`policies` selects policies and `policyengine_assigned` is set by the server. A parameter of
         that name could never be passed. Choose another name.""",
         bad=whole(HEAD + "parameters:\n  policies: {type: integer}\nrules:\n  a: {min_tokens: {param: policies}}\n"),
         good=whole(HEAD + "parameters:\n  least: {type: integer}\nrules:\n  a: {min_tokens: {param: least}}\n"),

@@ -22,8 +22,8 @@ class Code:
         severity: the one a finding has unless its maker says otherwise.
         summary: one line.
         why: a paragraph: what is found, why it matters, what to do.
-        bad: examples that give this code, a file each: (file name, text). Tests load them. Empty where none can be
-            written as files.
+        bad: an example that gives this code, a file each: (file name, text). Tests check it. A byte that is not UTF-8
+            is written as a surrogate, as the error handler `surrogateescape` does.
         good: the same, mended.
     """
 
@@ -32,8 +32,8 @@ class Code:
     severity: Literal["error", "warning", "info"]
     summary: str
     why: str
-    bad: tuple[tuple[str, str], ...] = ()
-    good: tuple[tuple[str, str], ...] = ()
+    bad: tuple[tuple[str, str], ...]
+    good: tuple[tuple[str, str], ...]
 
     @property
     def page(self) -> str:
@@ -42,14 +42,23 @@ class Code:
         parts.append(textwrap.fill(" ".join(self.why.split()), 100))
         for title, files in (("Wrong", self.bad), ("Right", self.good)):
             for file, text in files:
+                shown = _shown(text)
                 where = "" if file == POLICY else f" ({file})"
-                parts.append(f"{title}{where}:\n\n{textwrap.indent(text.rstrip(), '    ')}")
+                where += "" if shown == text else ", with an escape for what would not show"
+                parts.append(f"{title}{where}:\n\n{textwrap.indent(shown.rstrip(), '    ')}")
         return "\n\n".join(parts) + "\n"
 
 
-def policy(rules: str) -> tuple[tuple[str, str], ...]:
-    """An example file that holds these rules."""
-    return ((POLICY, HEAD + "rules:\n" + textwrap.indent(textwrap.dedent(rules).strip("\n"), "  ") + "\n"),)
+def _shown(text: str) -> str:
+    """An example as it is printed: bytes that are no characters, and characters that do not show, as escapes."""
+    characters = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return "".join(ch if ch.isprintable() or ch == "\n" else ascii(ch)[1:-1] for ch in characters)
+
+
+def policy(rules: str, head: str = "") -> tuple[tuple[str, str], ...]:
+    """An example file that holds these rules, and above them these keys."""
+    rules = textwrap.indent(textwrap.dedent(rules).strip("\n"), "  ")
+    return ((POLICY, f"{HEAD}{head}rules:\n{rules}\n"),)
 
 
 def whole(text: str) -> tuple[tuple[str, str], ...]:
