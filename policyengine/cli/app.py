@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from policyengine.cli import check, code, schema
 from policyengine.cli import compile as compile_command
 
 app = typer.Typer(
@@ -15,7 +16,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command(name="check")(check.run)
 app.command(name="compile")(compile_command.run)
+app.command(name="code")(code.run)
+app.command(name="schema")(schema.run)
 
 
 def _version(wanted: bool) -> None:

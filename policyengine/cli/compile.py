@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from policyengine.cli import exits
+from policyengine.cli import exits, options
 from policyengine.cli.exits import fail
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def run(
     from policyengine.compiler.output import OutputError, differences, write
     from policyengine.compiler.pipeline import compile_policies
     from policyengine.compiler.summary import summary
-    from policyengine.language.diagnostics import NoPoliciesFound, PolicyError
+    from policyengine.language import NoPoliciesFound, PolicyError, load
     from policyengine.language.render import render
 
     try:
-        policies = _with_targets(_load(paths, _pairs(variables or [])), target)
+        policies = _with_targets(load(paths, variables=options.pairs(variables or [])), target)
         targets = [t.value for t in target] if target else list(policies.project.targets)
         missing = [name for name in targets if name not in MODULES]
         if missing:
@@ -87,25 +87,6 @@ def run(
     except (OutputError, OSError) as error:
         fail(str(error))
     typer.echo(summary(program, made, output, changed=bool(changed)))
-
-
-def _load(paths: list[str], variables: dict[str, str]) -> PolicySet:
-    from policyengine.language import load
-
-    try:
-        return load(paths, variables=variables)
-    except ValueError as error:
-        fail(str(error))
-
-
-def _pairs(settings: list[str]) -> dict[str, str]:
-    pairs = {}
-    for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            fail(f"--set takes NAME=VALUE, not `{setting}`")
-        pairs[name] = value
-    return pairs
 
 
 def _with_targets(policies: PolicySet, target: list[Target] | None) -> PolicySet:

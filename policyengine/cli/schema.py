@@ -1,0 +1,71 @@
+"""`policyengine schema`: JSON Schemas for editors, and of what requests may pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from policyengine.cli import exits
+from policyengine.cli.exits import fail
+
+
+def run(
+    directory: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Where the schemas go.", show_default="schemas")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; exit 1 if DIR does not hold what would be written.")
+    ] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Print instead what requests may pass to this compiled package."),
+    ] = None,
+) -> None:
+    """Write the JSON Schemas of policies, project files and policy tests."""
+    if bundle is not None:
+        if check or directory is not None:
+            fail("--bundle prints a schema: it takes neither a folder nor --check")
+        typer.echo(_request_schema(bundle), nl=False)
+        return
+
+    from policyengine.language.schema import files
+
+    directory = directory or Path("schemas")
+    try:
+        stale = {name: text for name, text in files().items() if _read(directory / name) != text.encode()}
+        if check:
+            _report_check(list(stale), directory)
+            return
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, text in stale.items():
+            (directory / name).write_bytes(text.encode())
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}")
+    typer.echo("\n".join(f"wrote {directory / name}" for name in stale) or f"{directory} is up to date")
+
+
+def _request_schema(bundle: Path) -> str:
+    from policyengine.bundles import open_bundle
+    from policyengine.language.schema import text
+    from policyengine.requests import request_schema
+    from policyengine.runtime.errors import BundleError
+
+    try:
+        return text(request_schema(open_bundle(bundle).policies))
+    except BundleError as error:
+        fail(str(error))
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def _report_check(stale: list[str], directory: Path) -> None:
+    if not stale:
+        typer.echo(f"{directory} is up to date")
+        return
+    for name in stale:
+        typer.echo(f"not up to date: {directory / name}")
+    raise typer.Exit(exits.FINDINGS)
