@@ -23,6 +23,7 @@ STEPS: dict[str, list[str]] = {
     "lint": [PYTHON, "-m", "ruff", "check", "."],
     "types": [PYTHON, "-m", "mypy"],
     "imports": [PYTHON, "-c", "from importlinter.cli import lint_imports_command as main; main()"],
+    "generated": [PYTHON, "-m", "policyengine", "schema", "--check", "schemas"],
     "tests": [PYTHON, "-m", "pytest"],
 }
 
