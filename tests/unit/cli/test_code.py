@@ -1,0 +1,121 @@
+"""`policyengine code`: the pages of diagnostics, and whether their examples are true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policyengine.automata.vocabulary import Vocabulary
+from policyengine.language import codes
+from policyengine.language.codes import Code
+from policyengine.lint.run import check
+from tests.unit.cli.conftest import Run
+
+ALL = pytest.mark.parametrize("code", codes.ALL, ids=lambda code: code.name)
+
+# Most examples say nothing of targets; on the hook, which sees no tokens, some would not hold.
+BESIDE = {"not-enforceable"}
+
+
+def found(files: tuple[tuple[str, str], ...], folder: Path) -> set[str]:
+    """The names of what a check finds in some files, with a vocabulary of 200 tokens."""
+    for name, text in files:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode(errors="surrogateescape"))
+    vocabulary = Vocabulary.from_bytes([b"a"] * 200, [0], encode=lambda text: [1] * len(text))
+    return {one.name for one in check([folder], vocabulary=vocabulary).diagnostics}
+
+
+@ALL
+def test_the_wrong_example_gives_the_code(code: Code, tmp_path: Path) -> None:
+    """And nothing else, so that a page shows one mistake."""
+    names = found(code.bad, tmp_path)
+    assert code.name in names
+    assert names - {code.name} <= BESIDE
+
+
+@ALL
+def test_the_right_example_is_right(code: Code, tmp_path: Path) -> None:
+    assert found(code.good, tmp_path) <= BESIDE - {code.name}
+
+
+@ALL
+def test_a_page_says_what_is_wrong_why_and_what_is_right(run: Run, code: Code) -> None:
+    result = run("code", code.code)
+    assert (result.code, result.err) == (0, "")
+    head, summary, *paragraphs = result.out.split("\n\n")
+    assert head == f"{code.code} {code.name} ({code.severity})"
+    assert summary.lower() == f"{code.summary.lower()}."
+    assert len(" ".join(paragraphs[0].split())) > 60
+    assert "\nWrong" in result.out
+    assert "\nRight" in result.out
+    assert all(ch.isprintable() or ch == "\n" for ch in result.out)
+
+
+def test_code_and_name_in_any_case_are_the_same_page(run: Run) -> None:
+    pages = {run("code", text).out for text in ("PE103", "pe103", "forced-contains-banned", "Forced-Contains-Banned")}
+    assert len(pages) == 1
+
+
+def test_a_page_as_people_read_it(run: Run) -> None:
+    assert run("code", "PE003").out == (
+        "PE003 duplicate-key (error)\n"
+        "\n"
+        "A key is written twice in one mapping.\n"
+        "\n"
+        "Many YAML readers keep the last one without a word, and half of the policy is gone. Merge the two.\n"
+        "\n"
+        "Wrong:\n"
+        "\n"
+        "    version: 1\n"
+        "    policy: example\n"
+        "    rules:\n"
+        "      names:\n"
+        "        ban: {phrases: [bluebird]}\n"
+        "        ban: {phrases: [magpie]}\n"
+        "\n"
+        "Right:\n"
+        "\n"
+        "    version: 1\n"
+        "    policy: example\n"
+        "    rules:\n"
+        "      names:\n"
+        "        ban: {phrases: [bluebird, magpie]}\n"
+    )
+
+
+@pytest.mark.parametrize(("name", "shown"), [("invalid-encoding", r"caf\xe9"), ("invalid-character", r"\u2028rules:")])
+def test_what_would_not_show_is_an_escape(run: Run, name: str, shown: str) -> None:
+    result = run("code", name)
+    assert shown in result.out
+    assert "Wrong, with an escape for what would not show:" in result.out
+
+
+def test_without_an_argument_all_are_listed(run: Run) -> None:
+    result = run("code")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert len(lines) == len(codes.ALL)
+    assert [line.split()[0] for line in lines] == sorted(code.code for code in codes.ALL)
+    for code in codes.ALL:
+        line = next(line for line in lines if line.startswith(code.code))
+        assert line.split(maxsplit=3)[1:] == [code.name, code.severity, code.summary]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ("duplicate-keys", "did you mean `duplicate-key`?"),
+        ("forced-contains-baned", "did you mean `forced-contains-banned`?"),
+        ("PE00", "did you mean `PE0"),
+        ("pe0103", "did you mean `PE103`?"),
+        ("tuesday", "`policyengine code` lists all of them"),
+    ],
+)
+def test_an_unknown_one(run: Run, asked: str, answer: str) -> None:
+    result = run("code", asked)
+    assert (result.code, result.out) == (2, "")
+    assert f"there is no diagnostic `{asked}`" in result.err
+    assert answer in result.err
