@@ -108,8 +108,7 @@ class TokenMatcher:
             return (ids,) if len(ids) else ()
         parts = [self._base_mask(int(self.automaton.context[state]), last)]
         if self.automaton.has_waiting[state]:
-            eager = any(map(self._eager, self.automaton.at_end(state)))
-            parts.append(self.trie.edge_tokens(int(self.automaton.context[state]), eager=eager, at_end=last))
+            parts.append(self.trie.edge_tokens(int(self.automaton.context[state]), at_end=last))
         parts.extend(self._own_mask(origin, last) for origin in self.tables.chain(state))
         return tuple(part for part in parts if len(part))
 
@@ -122,7 +121,7 @@ class TokenMatcher:
         ids, patterns = self._base_pairs(context, last)
         found = [(ids, patterns)]
         for waiting in self.automaton.at_end(state):
-            edge = trie.edge_tokens(context, eager=self._eager(waiting), at_end=last).astype(np.int64)
+            edge = trie.edge_tokens(context, at_end=last).astype(np.int64)
             found.append((edge, np.full(len(edge), waiting)))
         for origin in tables.chain(state):
             mine = tables.ranges_of(origin)
@@ -195,8 +194,11 @@ class TokenMatcher:
             found.append((ids[mine], which[mine]))
         return np.concatenate([i for i, _ in found]), np.concatenate([p for _, p in found])
 
-    def _at_node(self, state: int, node: int, last: bool) -> set[int]:
-        """The patterns that the symbols (and tail) of one trie node complete from a state."""
+    def _at_node(self, state: int, node: int, last: bool, *, opened: bool = False) -> set[int]:
+        """The patterns that the symbols (and tail) of one trie node complete from a state.
+
+        opened: the token began inside a character, so that the text has only now come to where the state is.
+        """
         tables, trie, automaton = self.tables, self.trie, self.automaton
         place, most, context = int(trie.first[node]), AT_END if last else ALWAYS, int(automaton.context[state])
         done: set[int] = set()
@@ -210,13 +212,12 @@ class TokenMatcher:
             done.update(pattern[hit].tolist())
         if automaton.has_waiting[state]:
             first, tail = int(trie.first_class[node]), int(trie.tail_index[node])
-            for waiting in automaton.at_end(state):
-                if first != NO_SYMBOL:
-                    edge = not JOINS[context, first]
-                else:
-                    edge = last or (tail >= 0 and bool(trie.tail_matrix[int(self._eager(waiting)), tail, context]))
-                if edge:
-                    done.add(waiting)
+            if first != NO_SYMBOL:
+                edge = arrived = not JOINS[context, first]
+            else:
+                edge = last or (tail >= 0 and bool(trie.tail_matrix[0, tail, context]))
+                arrived = edge or (opened and tail >= 0 and bool(trie.tail_matrix[1, tail, context]))
+            done.update(p for p in automaton.at_end(state) if edge or (arrived and self._eager(p)))
         return done
 
     def _eager(self, pattern: int) -> bool:
@@ -277,7 +278,7 @@ class TokenMatcher:
         if self.trie.first_class[node] == NO_SYMBOL and self.trie.tail_index[node] < 0:
             waiting = self.automaton.at_end(after)
             done.update(filter(self._eager, waiting))
-        return done | self._at_node(after, node, last)
+        return done | self._at_node(after, node, last, opened=True)
 
     def nbytes(self) -> int:
         """Bytes of the tables and of the cached answers."""

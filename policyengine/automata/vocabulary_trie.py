@@ -52,7 +52,7 @@ class VocabularyTrie:
         self._grow(entries, owners, tails)
         self._sort()
         self._tail_edges: dict[bytes, Bools] = {}
-        self._edge_tokens: dict[tuple[int, bool, bool], Ints] = {}
+        self._edge_tokens: dict[tuple[int, bool], Ints] = {}
 
     # -- construction ----------------------------------------------------------------------------------------------
 
@@ -228,20 +228,19 @@ class VocabularyTrie:
             self._tail_edges[tail] = known
         return known
 
-    def edge_tokens(self, context: int, *, eager: bool, at_end: bool) -> Ints:
-        """Ids, int32: the tokens that make an edge with that context.
+    def edge_tokens(self, context: int, *, at_end: bool) -> Ints:
+        """Ids, int32: the tokens that make an edge with that context; `at_end`: also those that do if nothing follows.
 
-        eager: also those that may only leave the text in the word that it was in (row 1 of `tail_edges`); at_end: also
-        those that make an edge if nothing follows. Read-only, the same object each time.
+        Read-only, the same object each time.
         """
-        key = context, eager, at_end
+        key = context, at_end
         known = self._edge_tokens.get(key)
         if known is None:
             first = self.first_class
             edge = ~np.append(JOINS[context], True)[first]
             nothing = (first == NO_SYMBOL) & (self.tail_index < 0)
             alone = self.tail_nodes[first[self.tail_nodes] == NO_SYMBOL]
-            edge[alone] = True if at_end else self.tail_matrix[int(eager), self.tail_index[alone], context]
+            edge[alone] = True if at_end else self.tail_matrix[0, self.tail_index[alone], context]
             edge[nothing] = at_end
             real = self.node_of >= 0
             known = np.flatnonzero(real & edge[np.maximum(self.node_of, 0)]).astype(np.int32)

@@ -62,10 +62,10 @@ def read(automaton: PhraseAutomaton, state: int, text: str) -> tuple[int, set[in
     return state, done, moved
 
 
-def completed(automaton: PhraseAutomaton, state: int, ch: str) -> set[int]:
-    """The patterns that a character completes where one was open before it."""
-    after, done, _ = read(automaton, state, ch)
-    return done | {p for p in automaton.at_end(after) if automaton.patterns[p].eager}
+def completed(automaton: PhraseAutomaton, state: int, ch: str, arriving: bool) -> set[int]:
+    """The patterns that a character completes; `arriving`: the text comes to this state with the same token."""
+    after, done, moved = read(automaton, state, ch)
+    return done | {p for p in automaton.at_end(after) if (arriving or moved) and automaton.patterns[p].eager}
 
 
 def expected(automaton: PhraseAutomaton, state: int, pending: bytes, token: bytes, last: bool) -> set[int]:
@@ -78,7 +78,8 @@ def expected(automaton: PhraseAutomaton, state: int, pending: bytes, token: byte
             done |= more
         return done | set(automaton.at_end(state))
     if rest and token:
-        results = (completed(automaton, state, chr(c)) for c in utf8.completions(rest) if not 0xD800 <= c < 0xE000)
+        characters = (chr(c) for c in utf8.completions(rest) if not 0xD800 <= c < 0xE000)
+        results = (completed(automaton, state, ch, moved or bool(pending)) for ch in characters)
         every = next(results)
         for result in results:
             every &= result
