@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import policyengine
 from policyengine import Program
 from policyengine.engines.trtllm import hook as hooks
 from policyengine.engines.trtllm.hook import FAILED, LOST, PolicyHookBase
@@ -236,6 +237,23 @@ def test_withhold_everything(load: Load) -> None:
     for streaming in (True, False):
         answer = stream(hook, ["any ", "text"], streaming=streaming).answers[0]
         assert (answer.text, answer.ids) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "chunks", "text", "reason"),
+    [
+        ("upper-case", ["some ", "straße"], "SOME STRASSE", None),
+        ("stop-phrase", ["this is a for", "bidden phr", "ase indeed"], "this is a ", "forbidden-phrase"),
+        ("withhold", ["any ", "text"], "", None),
+    ],
+)
+def test_the_classic_examples(policy: str, chunks: list[str], text: str, reason: str | None, load: Load) -> None:
+    """The examples of the hook's documentation, as the policies of this repository."""
+    file = Path(__file__).parents[2] / "policies" / f"{policy}.yaml"
+    hook = load(policyengine.compile(policyengine.load(file)))
+    for streaming in (True, False):
+        answer = stream(hook, chunks, streaming=streaming).answers[0]
+        assert (answer.text, answer.stop_reason) == (text, reason)
 
 
 @settings(max_examples=60)
