@@ -14,6 +14,7 @@ from policyengine.compiler.pipeline import analyse, assemble
 from policyengine.language.diagnostics import Diagnostic, NoPoliciesFound, Severity
 from policyengine.language.loader import Loaded, collect
 from policyengine.language.policyset import PolicySet
+from policyengine.language.source import top
 
 if TYPE_CHECKING:
     import os
@@ -32,7 +33,8 @@ class Result:
         refused: what loading refuses, in order. No selection hides it: what cannot be loaded was not checked.
         found: everything else, in order.
         sources: the text of every file that a diagnostic points into.
-        unread: whether something that was named could not be read at all.
+        unread: whether a file or folder could not be read at all. (A list of phrases that a policy names and that is
+            not there is a mistake of the policy.)
         ignored: how many findings a selection left out.
     """
 
@@ -79,14 +81,13 @@ def check(
     except NoPoliciesFound as error:
         return Result(0, 0, error.diagnostics, (), error.sources)
     refused = _in_order(loaded.report.diagnostics)
-    sources = loaded.report.sources
     return Result(
         files=loaded.files,
         rules=loaded.rules,
         refused=refused,
         found=_in_order(_compiled(loaded, vocabulary)),
-        sources=sources,
-        unread=any(one.name == "unreadable-file" and one.span.file not in sources for one in refused),
+        sources=loaded.report.sources,
+        unread=any(one.name == "unreadable-file" and one.span == top(one.span.file) for one in refused),
     )
 
 

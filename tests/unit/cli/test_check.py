@@ -1,0 +1,400 @@
+"""`policyengine check`: what it finds, how it shows it, how it exits."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from policyengine.language import codes
+from tests.unit.cli.conftest import BAN, Run, Write
+from tests.vocabularies import small_path
+
+ROOT = Path(__file__).parents[3]
+
+TOKENS = "rules: {n: {min_tokens: 4}}\n"  # the hook cannot enforce it
+CONTRADICTION = "targets: [vllm]\nrules: {x: {ban: {phrases: [rice]}}, y: {force: {text: 'rice!', at: start}}}\n"
+UNKNOWN_KEY = "rules: {x: {ban: {phrasess: [a]}}}\n"
+ELSEWHERE = "targets: [trtllm]\n" + BAN  # a warning where the project's targets are [vllm]
+
+
+def names(out: str) -> list[str]:
+    """The names of the findings of an output, in its order; both formats."""
+    return re.findall(r"^(?:\S+: )?(?:error|warning|info)\[PE\d+ ([a-z-]+)\]", out, flags=re.MULTILINE)
+
+
+# -- what is found ----------------------------------------------------------------------------------------------------
+
+
+def test_the_policies_of_this_repository_are_clean(run: Run) -> None:
+    result = run("check", ROOT / "policies")
+    assert (result.code, result.err) == (0, "")
+    count = len(list((ROOT / "policies").glob("*.yaml")))
+    assert result.out == f"{count} files, {count} rules: no findings\n"
+
+
+def test_what_loading_and_what_compiling_refuses_is_reported_at_once(run: Run, write: Write) -> None:
+    policies = write(a=UNKNOWN_KEY, b=CONTRADICTION, c=TOKENS)
+    result = run("check", policies)
+    assert (result.code, result.err) == (1, "")
+    assert names(result.out) == ["unknown-key", "forced-contains-banned", "not-enforceable"]
+    assert [line for line in result.out.splitlines() if "-->" in line] == [
+        f"  --> {policies}/a.yaml:3:19",
+        f"  --> {policies}/b.yaml:4:56",
+        f"  --> {policies}/c.yaml:3:13",
+    ]
+    assert result.out.endswith("\n\n3 files, 4 rules: 3 errors\n")
+
+
+def test_a_finding_is_shown_as_people_read_it(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(a=UNKNOWN_KEY).parent)
+    assert run("check", "policies").out == (
+        "error[PE010 unknown-key]: unknown key `phrasess`\n"
+        "  --> policies/a.yaml:3:19\n"
+        "  |\n"
+        "3 | rules: {x: {ban: {phrasess: [a]}}}\n"
+        "  |                   ^^^^^^^^\n"
+        "  |\n"
+        "  = help: did you mean `phrases`?\n"
+        "\n"
+        "1 file, 1 rule: 1 error\n"
+    )
+
+
+def test_a_file_that_something_is_wrong_with_gives_no_second_finding(run: Run, write: Write) -> None:
+    """Its other rules are not judged by what compiling would say: the author mends it first."""
+    result = run("check", write(a="rules: {n: {min_tokens: 4}, x: {ban: {phrasess: [a]}}}\n"))
+    assert names(result.out) == ["unknown-key"]
+    assert result.out.endswith("1 file, 2 rules: 1 error\n")
+
+
+def test_a_wrong_project_file_is_reported_and_targets_are_not_guessed(run: Run, write: Write) -> None:
+    result = run("check", write(project="targets: [vlm]\n", a=TOKENS))
+    assert (result.code, names(result.out)) == (1, ["invalid-value"])
+
+
+@pytest.mark.parametrize(
+    ("policies", "expected"),
+    [
+        ({"a": BAN, "b": BAN.replace("names", "x")}, []),
+        (
+            {"a": "targets: [trtllm]\nrules: {a: {rewrite: {to: upper}}, b: {rewrite: {to: lower}}}\n"},
+            ["conflicting-rewrites"],
+        ),
+        ({"a": "targets: [vllm]\nrules: {r: {ban: {phrases: [a]}, action: redact}}\n"}, ["not-enforceable"]),
+        ({"a": "targets: [trtllm-llm]\n" + BAN}, ["left-out-everywhere"]),
+        ({"a": CONTRADICTION, "b": TOKENS}, ["forced-contains-banned", "not-enforceable"]),
+    ],
+)
+def test_check_reports_what_compile_refuses(
+    run: Run, write: Write, tmp_path: Path, policies: dict[str, str], expected: list[str]
+) -> None:
+    folder = write(**policies)
+    checked = run("check", folder)
+    compiled = run("compile", folder, "-o", tmp_path / "build")
+    assert names(checked.out) == expected
+    assert (checked.code == 0) is (compiled.code == 0)
+    assert set(names(compiled.err)) <= set(expected)
+
+
+def test_variables_are_set(run: Run, write: Write) -> None:
+    policies = write(
+        a="targets: [vllm]\nrules: {x: {ban: {phrases: ['{{ word }}']}}, y: {force: {text: rice!, at: start}}}\n"
+    )
+    assert run("check", policies).code == 0
+    assert names(run("check", policies, "--set", "word=rice").out) == ["forced-contains-banned"]
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_findings_come_by_file_line_and_column_whatever_the_order_of_the_paths(run: Run, write: Write) -> None:
+    bad = "rules:\n  b: {ban: {phrases: [42, 7]}}\n  a: {min_tokens: x}\n"
+    folder = write(b=bad, a=bad, c=TOKENS)
+    paths = [folder / f"{name}.yaml" for name in "abc"]
+    outputs = {
+        run("check", "--format", "concise", *order).out for order in (paths, paths[::-1], [folder], [folder, *paths])
+    }
+    assert len(outputs) == 1
+    places = re.findall(r"([abc])\.yaml:(\d+):(\d+)", outputs.pop())
+    assert len(places) == 7
+    assert places == sorted(places, key=lambda place: (place[0], int(place[1]), int(place[2])))
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+
+def test_concise_is_a_line_a_finding(run: Run, write: Write) -> None:
+    policies = write(project="targets: [vllm]\n", a=UNKNOWN_KEY, b=ELSEWHERE)
+    result = run("check", policies, "--format", "concise")
+    assert result.code == 1
+    assert result.out == (
+        f"{policies}/a.yaml:3:19: error[PE010 unknown-key] unknown key `phrasess`\n"
+        f"{policies}/b.yaml:2:9: warning[PE207 left-out-everywhere] no selected target runs policy `b`\n"
+        "2 files, 2 rules: 1 error, 1 warning\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["json", "sarif", "github", "junit", "markdown", "xml", ""])
+def test_a_format_that_is_not_there_is_refused(run: Run, write: Write, name: str) -> None:
+    result = run("check", write(a=BAN), "--format", name)
+    assert (result.code, result.out) == (2, "")
+    assert "'text', 'concise'" in result.err
+
+
+# -- exit codes -------------------------------------------------------------------------------------------------------
+
+CASES = {
+    "clean": (BAN, 0),
+    "only a warning": (ELSEWHERE, 0),
+    "a contradiction": (CONTRADICTION, 1),
+    "not enforceable": ("targets: [trtllm]\nactivation: on_request\n" + BAN, 1),
+    "an unknown key": (UNKNOWN_KEY, 1),
+    "not yaml": ("rules: {x: [}\n", 1),
+    "a list of phrases that is not there": ("rules: {x: {ban: {phrases_from: gone.txt}}}\n", 1),
+}
+
+
+@pytest.mark.parametrize("form", ["text", "concise"])
+@pytest.mark.parametrize("case", CASES)
+def test_exit_codes_by_content(run: Run, write: Write, case: str, form: str) -> None:
+    policy, expected = CASES[case]
+    result = run(
+        "check",
+        write(project="targets: [vllm, trtllm]\n" if "not enf" in case else "targets: [vllm]\n", a=policy),
+        "--format",
+        form,
+    )
+    assert (result.code, result.err) == (expected, "")
+
+
+@pytest.mark.parametrize("form", ["text", "concise"])
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (b"", "empty-file"),
+        (b"# nothing\n", "empty-file"),
+        (b"\xff\xfe", "invalid-encoding"),
+        (b"version: 1\npolicy: caf\xe9\n", "invalid-encoding"),
+        (b"\x00", "invalid-character"),
+        (b"- a\n", "wrong-type"),
+        (b"x: 1\n" * 4_000_000, "over-limit"),
+    ],
+    ids=["empty", "comment", "utf-16", "latin-1", "nul", "list", "large"],
+)
+def test_a_readable_file_with_bad_content_exits_1(
+    run: Run, tmp_path: Path, content: bytes, name: str, form: str
+) -> None:
+    (tmp_path / "a.yaml").write_bytes(content)
+    for given in (tmp_path, tmp_path / "a.yaml"):
+        result = run("check", given, "--format", form)
+        assert (result.code, result.err) == (1, "")
+        assert names(result.out) == [name]
+        assert result.out.endswith("1 file, 0 rules: 1 error\n")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "missing.yaml",
+        "missing",
+        "",
+        "policies/a.yaml/b.yaml",
+        "policies/policyengine.yaml",
+        "policies/x.test.yaml",
+        "policies/pipe",
+    ],
+)
+def test_what_cannot_be_read_exits_2_and_the_rest_is_checked(
+    run: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    folder = write(project="targets: [vllm]\n", a=UNKNOWN_KEY)
+    (folder / "x.test.yaml").write_text("version: 1\n")
+    os.mkfifo(folder / "pipe")
+    monkeypatch.chdir(tmp_path)
+    alone, beside = run("check", path), run("check", path, "policies")
+    assert (alone.code, beside.code) == (2, 2)
+    assert names(alone.out) == ["unreadable-file"]
+    assert sorted(names(beside.out)) == ["unknown-key", "unreadable-file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="this user may read everything")
+def test_a_file_without_permission_exits_2(run: Run, write: Write) -> None:
+    folder = write(a=BAN)
+    (folder / "a.yaml").chmod(0)
+    assert run("check", folder).code == 2
+
+
+def test_a_loop_of_links_exits_2(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").symlink_to(tmp_path / "a.yaml")
+    result = run("check", tmp_path)
+    assert (result.code, names(result.out)) == (2, ["unreadable-file"])
+
+
+def test_no_policies_exit_3(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.test.yaml").write_text("version: 1\n")
+    result = run("check", tmp_path)
+    assert (result.code, names(result.out)) == (3, ["no-policies"])
+    assert result.out.endswith("0 files, 0 rules: 1 error\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["POLICIES", "--frobnicate"],
+        ["POLICIES", "--fail-level", "fatal"],
+        ["POLICIES", "--select", "nonsense"],
+        ["POLICIES", "--select", ""],
+        ["POLICIES", "--ignore", "PE103,nonsense"],
+        ["POLICIES", "--set", "name"],
+        ["POLICIES", "--set", "1 2=x"],
+        ["POLICIES", "--tokenizer", "missing"],
+        ["POLICIES", "--tokenizer", "POLICIES"],
+    ],
+)
+def test_usage_errors_exit_2(run: Run, write: Write, arguments: list[str]) -> None:
+    policies = str(write(a=BAN))
+    result = run("check", *(policies if one == "POLICIES" else one for one in arguments))
+    assert (result.code, result.out) == (2, "")
+    assert result.err
+    assert "Traceback" not in result.err
+
+
+def test_an_error_of_ours_is_no_finding(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("policyengine.lint.run.analyse", broken)
+    result = run("check", write(a=BAN))
+    assert (result.code, result.out) == (2, "")
+    assert "Traceback" in result.err
+
+
+# -- --fail-level, --select, --ignore ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("level", "code"), [(None, 0), ("error", 0), ("warning", 1), ("info", 1)])
+def test_the_fail_level_decides_what_exits_1_and_not_what_is_shown(
+    run: Run, write: Write, level: str | None, code: int
+) -> None:
+    arguments = ["--fail-level", level] if level else []
+    result = run("check", write(project="targets: [vllm]\n", a=ELSEWHERE), *arguments)
+    assert (result.code, names(result.out)) == (code, ["left-out-everywhere"])
+
+
+@pytest.mark.parametrize("level", ["error", "warning", "info"])
+def test_an_error_reaches_every_fail_level(run: Run, write: Write, level: str) -> None:
+    assert run("check", write(a=TOKENS), "--fail-level", level).code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left", "code"),
+    [
+        (["--select", "not-enforceable"], ["not-enforceable"], 1),
+        (["--select", "pe206"], ["not-enforceable"], 1),
+        (["--select", "PE206", "--select", "left-out-everywhere"], ["left-out-everywhere", "not-enforceable"], 1),
+        (["--select", "PE206,PE207"], ["left-out-everywhere", "not-enforceable"], 1),
+        (["--select", "PE103"], [], 0),
+        (["--ignore", "not-enforceable"], ["left-out-everywhere"], 0),
+        (["--ignore", "PE206,left-out-everywhere"], [], 0),
+        (["--select", "PE206,PE207", "--ignore", "PE206"], ["left-out-everywhere"], 0),
+    ],
+)
+def test_findings_are_selected(run: Run, write: Write, arguments: list[str], left: list[str], code: int) -> None:
+    policies = write(project="targets: [trtllm]\n", a="targets: [vllm]\n" + BAN, b=TOKENS)
+    result = run("check", policies, *arguments)
+    assert (result.code, names(result.out)) == (code, left)
+    assert (f"({2 - len(left)} ignored)" in result.out) is (len(left) < 2)
+
+
+@pytest.mark.parametrize("arguments", [["--ignore", "unknown-key"], ["--select", "PE103"]])
+def test_what_cannot_be_loaded_was_not_checked_and_is_always_reported(
+    run: Run, write: Write, arguments: list[str]
+) -> None:
+    result = run("check", write(a=UNKNOWN_KEY), *arguments)
+    assert (result.code, names(result.out)) == (1, ["unknown-key"])
+
+
+@pytest.mark.parametrize("option", ["--select", "--ignore"])
+def test_an_unknown_code_gets_the_nearest(run: Run, write: Write, option: str) -> None:
+    result = run("check", write(a=BAN), option, "forced-contain-banned")
+    assert (result.code, result.out) == (2, "")
+    assert "did you mean `forced-contains-banned`?" in result.err
+
+
+@pytest.mark.parametrize("code", codes.ALL, ids=lambda code: code.name)
+def test_every_code_can_be_named(run: Run, write: Write, code: codes.Code) -> None:
+    assert run("check", write(a=BAN), "--ignore", f"{code.code},{code.name}").code == 0
+
+
+# -- --tokenizer ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model with 4,096 tokens, of which 0 ends outputs."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "tokenizer.json").write_bytes(small_path().read_bytes())
+    (folder / "config.json").write_text('{"eos_token_id": 0}')
+    return folder
+
+
+def test_every_rule_that_the_vocabulary_refuses_is_reported(run: Run, write: Write, model: Path) -> None:
+    policies = write(
+        project="targets: [vllm]\n",
+        a="rules:\n"
+        "  end: {ban: {token_ids: [0]}}\n"
+        "  fine: {ban: {token_ids: [7]}}\n"
+        "  outside: {bias: {token_ids: {9999: 1}}}\n"
+        "  cuda: {force: {token_id: 8888, at: 1}, when: {device: [cuda]}}\n",
+        b="rules: {opening: {force: {text: import, at: start}}}\n",
+    )
+    assert run("check", policies).code == 0
+    result = run("check", policies, "--tokenizer", model, "--format", "concise")
+    assert (result.code, result.err) == (1, "")
+    assert [line.removeprefix(f"{policies}/a.yaml:") for line in result.out.splitlines()] == [
+        "4:9: error[PE208 not-bindable] a/end: token id 0 ends this model's outputs and cannot be banned",
+        "6:13: error[PE208 not-bindable] a/outside: token id 9999 is outside the vocabulary of 4096 ids",
+        "7:28: error[PE208 not-bindable] a/cuda: token id 8888 is outside the vocabulary of 4096 ids",
+        "2 files, 5 rules: 3 errors",
+    ]
+
+
+def test_policies_that_bind_are_clean(run: Run, write: Write, model: Path) -> None:
+    policies = write(project="targets: [vllm]\n", a=BAN, b="rules: {o: {force: {text: 'import ', at: start}}}\n")
+    for path in (model, model / "tokenizer.json"):
+        assert run("check", policies, "--tokenizer", path).code == 0
+
+
+def test_the_hook_needs_no_vocabulary(run: Run, write: Write, model: Path) -> None:
+    policies = write(project="targets: [trtllm]\n", a=BAN)
+    assert run("check", policies, "--tokenizer", model).code == 0
+
+
+# -- the command itself -----------------------------------------------------------------------------------------------
+
+
+def test_python_m_is_the_same_command(run: Run, write: Write) -> None:
+    policies = write(a=UNKNOWN_KEY, b=TOKENS)
+    command = [sys.executable, "-m", "policyengine", "check", str(policies)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    here = run("check", policies)
+    assert (done.returncode, done.stdout, done.stderr) == (here.code, here.out, here.err)
+
+
+def test_a_check_imports_no_more_than_it_needs(write: Write) -> None:
+    code = (
+        "import sys\n"
+        "from policyengine.cli import main\n"
+        f"sys.argv = ['policyengine', 'check', {str(write(a=BAN))!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "unneeded = {'jinja2', 'jsonschema', 'rich', 'safetensors', 'tokenizers', 'torch', 'vllm'}\n"
+        "print(sorted(unneeded & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
