@@ -139,6 +139,13 @@ class TokenMatcher:
             return set() if node < 0 or (pending and not last) else self._at_node(state, node, last)
         return self._open_token(state, pending, token, data, last)
 
+    def always_completes(self, token: int) -> set[int]:
+        """The patterns that one token completes by itself, whatever stands before it."""
+        node = int(self.trie.node_of[token])
+        first = int(self.trie.first_class[node]) if node >= 0 else NO_SYMBOL
+        # The base of a class that its first symbol joins to: the context that grants least.
+        return self.completes((first if first != NO_SYMBOL else 0, b""), token)
+
     def _own_mask(self, origin: int, last: bool) -> Ints:
         known = self._own.get((origin, last))
         if known is None:

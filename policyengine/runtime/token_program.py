@@ -16,8 +16,9 @@ from policyengine.automata.token_matcher import Position, TokenMatcher
 from policyengine.automata.token_tables import TokenTables
 from policyengine.automata.utf8 import REPLACEMENT
 from policyengine.automata.vocabulary_trie import VocabularyTrie
+from policyengine.runtime import bind_checks
 from policyengine.runtime.errors import BindError
-from policyengine.runtime.program import BanPlan, BiasPlan, Component, ForcePlan, Program, Request, RulePlan
+from policyengine.runtime.program import Component, ForcePlan, Program, Request, RulePlan
 
 if TYPE_CHECKING:
     from policyengine.automata.folding import FoldSpec
@@ -92,14 +93,14 @@ class TokenProgram:
         ]
         # bool [size]: ids that stand for something, if only for a special token.
         self.is_real = np.array([data is not None for data in vocabulary.tokens], dtype=np.bool_)
-        self._check_ids()
+        bind_checks.check_ids(self)
         self.avoid = tuple(BoundComponent(c, vocabulary) for c in components if c.use == "avoid")
         self.bias = tuple(BoundComponent(c, vocabulary) for c in components if c.use == "bias")
         self.forced_texts: dict[str, tuple[int, ...]] = {}
         for rule in self.rules:
             if isinstance(rule.body, ForcePlan) and isinstance(rule.body.text, str):
                 self.encode(rule, rule.body.text)
-        self._check_forces()
+        bind_checks.check_forces(self)
 
     def _applies(self, rule: RulePlan) -> bool:
         targets = self.program.policies[rule.policy].targets
@@ -109,31 +110,9 @@ class TokenProgram:
         """`policy/rule`, as people write it."""
         return f"{self.program.policies[rule.policy].name}/{rule.id}"
 
-    # -- checks that need the vocabulary ---------------------------------------------------------------------------
-
-    def _refusal(self, rule: RulePlan, what: str) -> BindError:
+    def refusal(self, rule: RulePlan, what: str) -> BindError:
+        """An error about one rule; `what` goes on from the rule's name."""
         return BindError(self.name(rule) + what, rule=self.name(rule))
-
-    def _check_ids(self) -> None:
-        size = self.vocabulary.size
-        for rule in self.rules:
-            ids: list[int] = []
-            if isinstance(rule.body, BanPlan):
-                ids = list(rule.body.token_ids)
-                banned_ends = sorted(set(ids) & set(self.vocabulary.eos_token_ids))
-                if banned_ends:
-                    raise self._refusal(
-                        rule, f": token id {banned_ends[0]} ends this model's outputs and cannot be banned"
-                    )
-            elif isinstance(rule.body, BiasPlan):
-                ids = [token for token, _ in rule.body.token_ids]
-            elif isinstance(rule.body, ForcePlan) and isinstance(rule.body.token_id, int):
-                ids = [rule.body.token_id]
-            for token in ids:
-                if not 0 <= token < size:
-                    raise self._refusal(rule, f": token id {token} is outside the vocabulary of {size} ids")
-                if isinstance(rule.body, ForcePlan) and not self.is_real[token]:
-                    raise self._refusal(rule, f": token id {token} stands for nothing in this vocabulary")
 
     def encode(self, rule: RulePlan, text: str) -> tuple[int, ...]:
         """The ids of a forced text, in the tokenizer's own encoding. Raises BindError where there is none."""
@@ -141,39 +120,13 @@ class TokenProgram:
         if known is not None:
             return known
         if self.vocabulary.encode is None:
-            raise self._refusal(rule, ": a forced text needs a tokenizer that can encode; this vocabulary has none")
+            raise self.refusal(rule, ": a forced text needs a tokenizer that can encode; this vocabulary has none")
         ids = tuple(int(i) for i in self.vocabulary.encode(text))
         outside = [i for i in ids if not 0 <= i < self.vocabulary.size]
         if not ids or outside:
-            raise self._refusal(rule, f": the tokenizer gives no usable ids for the forced text `{text}`")
+            raise self.refusal(rule, f": the tokenizer gives no usable ids for the forced text `{text}`")
         self.forced_texts[text] = ids
         return ids
-
-    def _check_forces(self) -> None:
-        """A text that is always forced must be one that the bans in force let through."""
-        always = {i for i, p in enumerate(self.program.policies) if p.activation == "always"}
-        for rule in self.rules:
-            body = rule.body
-            if not isinstance(body, ForcePlan) or not isinstance(body.text, str) or body.at == "every":
-                continue
-            policies = always | {rule.policy}
-            bans = [(r, r.body) for r in self.rules if isinstance(r.body, BanPlan) and r.policy in policies]
-            banned = {token: other for other, ban in bans for token in ban.token_ids}
-            for token in self.forced_texts[body.text]:
-                if token in banned:
-                    raise self._refusal(rule, f" forces token {token}, which {self.name(banned[token])} bans")
-            for bound in self.avoid:
-                if not policies.intersection(bound.component.policies):
-                    continue
-                position = bound.matcher.START
-                for token in self.forced_texts[body.text]:
-                    done = bound.matcher.completes(position, token)
-                    if done:
-                        other = self.program.rules[bound.component.rules[min(done)]]
-                        raise self._refusal(
-                            rule, f" forces `{body.text}`, which holds a phrase that {self.name(other)} bans"
-                        )
-                    position, _ = bound.matcher.advance(position, token)
 
     # -- requests --------------------------------------------------------------------------------------------------
 

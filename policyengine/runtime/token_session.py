@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from policyengine.automata.phrases import Ints
+from policyengine.automata.token_matcher import Position
 from policyengine.runtime.forces import Schedule, schedule, value_of
 from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, Request
-from policyengine.runtime.token_program import TokenProgram, frozen_ids
+from policyengine.runtime.token_program import BoundComponent, TokenProgram, frozen_ids
 
 _NOTHING: tuple[Ints, ...] = ()
 _NO_BIASES = frozen_ids(()), np.zeros(0)
@@ -47,7 +48,7 @@ class TokenSession:
         self._ends = frozenset(self._min_ids.tolist())
         # Stop ids whose text the engine may show, so that it counts too.
         self._shown_ends = tuple(sorted(ends - set(vocabulary.eos_token_ids)))
-        self._watch_last = max_tokens is not None and any(b.minds_the_end for b in self._avoid)
+        self._watch_last = max_tokens is not None and any(b.minds_the_end for b in (*self._avoid, *self._bias))
         self._min_tokens = 0
         self._forces = Schedule()
         self._banned: frozenset[int] = frozenset()
@@ -103,7 +104,7 @@ class TokenSession:
         Force is not included (see `forced`). The same part is the same object from step to step and from request to
         request, so that an engine can keep it on its device.
         """
-        last = self._watch_last and self.max_tokens is not None and self.length + 1 >= self.max_tokens
+        last = self._is_last()
         parts, ends_in_match = self._always_banned, False
         for bound, position in zip(self._avoid, self._positions, strict=True):
             more, ends = bound.look(position, last)
@@ -116,6 +117,10 @@ class TokenSession:
         if self._shown_ends and not last:
             parts += self._ends_that_show()
         return parts
+
+    def _is_last(self) -> bool:
+        """Whether the output ends with the next token, where that matters."""
+        return self._watch_last and self.max_tokens is not None and self.length + 1 >= self.max_tokens
 
     def _ends_that_show(self) -> tuple[Ints, ...]:
         """The stop ids whose own text leaves the output ending in a match."""
@@ -141,7 +146,7 @@ class TokenSession:
         if allowed is not None:
             permitted[:] = False
             permitted[np.fromiter((i for i in allowed if 0 <= i < size), dtype=np.int64)] = True
-        if forced is None and allowed is None:
+        if forced is None:
             permitted &= self.program.is_real
         if not (permitted & ~blocked).any():
             blocked[:] = True
@@ -163,13 +168,25 @@ class TokenSession:
         else:
             found = [(np.array(list(self._token_biases), dtype=np.int32), np.array(list(self._token_biases.values())))]
             for bound, position, weights in zip(self._bias, self._bias_positions, self._weights, strict=True):
-                some, patterns = bound.pairs(position, False)
+                some, patterns = self._completing(bound, position)
                 found.append((some, weights[patterns]))
             all_ids = np.concatenate([i for i, _ in found])
             ids, inverse = np.unique(all_ids, return_inverse=True)
             values = np.bincount(inverse, weights=np.concatenate([v for _, v in found]), minlength=len(ids))
         keep = values != 0
         return ids[keep].astype(np.int32), values[keep]
+
+    def _completing(self, bound: BoundComponent, position: Position) -> tuple[Ints, Ints]:
+        """(ids, patterns): every token that completes a phrase now, those that end the output among them."""
+        ids, patterns = bound.pairs(position, self._is_last())
+        at_end = bound.matcher.at_end(position) if len(self._end_ids) else ()
+        shown = [i for i in self._shown_ends if bound.minds_the_end]
+        if not at_end and not shown:
+            return ids, patterns
+        pairs = set(zip(ids.tolist(), patterns.tolist(), strict=True))
+        pairs.update((token, pattern) for token in self._end_ids.tolist() for pattern in at_end)
+        pairs.update((i, p) for i in shown for p in bound.matcher.completes(position, i, last=True))
+        return np.array([i for i, _ in pairs], dtype=np.int32), np.array([p for _, p in pairs], dtype=np.int32)
 
     # -- what a choice changes -------------------------------------------------------------------------------------
 

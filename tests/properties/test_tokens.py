@@ -315,19 +315,20 @@ def test_equal_states_behave_alike(banned: list[Phrase], histories: list[list[in
 @given(
     st.lists(st.tuples(phrases(RICE), st.sampled_from([-4.0, -0.5, 1.0, 8.0])), min_size=1, max_size=3),
     st.lists(st.integers(0, 16), max_size=6),
+    st.booleans(),
 )
 def test_a_bias_acts_on_the_tokens_that_complete_its_phrase(
-    biases: list[tuple[Phrase, float]], history: list[int]
+    biases: list[tuple[Phrase, float]], history: list[int], last: bool
 ) -> None:
+    """The ids that a ban of the same phrase would mask, EOS and the last token among them; several biases add up."""
     vocabulary = toy()
-    session = program(biases=biases).bind(vocabulary).token_session()
+    limit = len(history) + 1 if last else None
+    session = program(biases=biases).bind(vocabulary).token_session(max_tokens=limit)
     for token in history:
         session.advance(token)
     expected: dict[int, float] = {}
     for phrase, weight in biases:
-        expect = oracle_of(vocabulary, [phrase])
-        for token in range(1, 17):  # all but EOS, which completes nothing: it ends the output
-            if expect.is_masked(history, token):
-                expected[token] = expected.get(token, 0.0) + weight
+        for token in oracle_of(vocabulary, [phrase]).masked(history, last=last):
+            expected[token] = expected.get(token, 0.0) + weight
     assert session.biases() == {token: weight for token, weight in expected.items() if weight}
     assert session.masked().size == 0

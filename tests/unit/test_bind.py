@@ -1,0 +1,59 @@
+"""What binding refuses: rules that this vocabulary shows to be contradictory. And what it must let pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from policyengine.automata.vocabulary import Vocabulary
+from policyengine.runtime.errors import BindError
+from policyengine.runtime.program import ForcePlan, MinTokensPlan, RuleBody
+from tests.oracle import Phrase
+from tests.programs import program
+
+VOCABULARY = Vocabulary(
+    [b"", b"a", b"b", b"ab", b" a", b"c"], [0], encode=lambda text: ["_ab".index(ch) for ch in text]
+)
+ANYWHERE = "substring"
+
+
+@pytest.mark.parametrize(
+    ("bodies", "ban"),
+    [
+        pytest.param([ForcePlan(None, 1, "start")], Phrase("a", ANYWHERE), id="a token that is the phrase"),
+        pytest.param([ForcePlan(None, 3, 7)], Phrase("b", ANYWHERE), id="a token that holds it, wherever it stands"),
+        pytest.param([ForcePlan(None, 4, 7)], Phrase("a"), id="a word with a space before it, wherever it stands"),
+        pytest.param(
+            [ForcePlan(None, 1, 0), ForcePlan(None, 2, 1)], Phrase("ab", ANYWHERE), id="tokens that spell it together"
+        ),
+        pytest.param([ForcePlan(None, 1, "every")], Phrase("aaa", ANYWHERE), id="a token that spells it in the end"),
+        pytest.param([ForcePlan("ab", None, "start")], Phrase("ab", ANYWHERE), id="a text that holds it"),
+    ],
+)
+def test_forced_and_banned(bodies: list[RuleBody], ban: Phrase) -> None:
+    """The error names both rules, and says which one to look at."""
+    with pytest.raises(BindError, match=r"test/r\d forces .* phrase that test/banned bans") as caught:
+        program(*bodies, bans=[ban]).bind(VOCABULARY)
+    assert caught.value.rule.startswith("test/r")
+
+
+@pytest.mark.parametrize(
+    ("bodies", "ban"),
+    [
+        pytest.param([ForcePlan(None, 1, 7)], Phrase("a"), id="a word only if it stands alone there"),
+        pytest.param([ForcePlan(None, 1, 0), ForcePlan(None, 2, 2)], Phrase("ab", ANYWHERE), id="a free token between"),
+    ],
+)
+def test_forces_that_may_hold(bodies: list[RuleBody], ban: Phrase) -> None:
+    """What the text before decides is left to the running output, where the ban wins."""
+    session = program(*bodies, bans=[ban]).bind(VOCABULARY).token_session()
+    for _ in range(bodies[-1].at if isinstance(bodies[-1], ForcePlan) and isinstance(bodies[-1].at, int) else 0):
+        session.advance(5 if session.forced is None else session.forced)
+    (left,) = set(range(6)) - set(session.masked().tolist())
+    assert left == session.forced
+
+
+def test_forced_end_and_minimum_length() -> None:
+    """EOS forced where a minimum length still forbids it; later it may be forced."""
+    with pytest.raises(BindError, match="test/r0 forces the end of an output that test/r1 lengthens"):
+        program(ForcePlan(None, 0, 2), MinTokensPlan(3)).bind(VOCABULARY)
+    program(ForcePlan(None, 0, 3), MinTokensPlan(3)).bind(VOCABULARY)
