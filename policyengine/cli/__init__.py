@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 
@@ -11,6 +12,8 @@ def main() -> None:
     from policyengine.cli.app import app
     from policyengine.cli.exits import FAILED
 
+    if "numpy" not in sys.modules:  # it starts a thread a core for products of matrices, of which there are none here
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows an escape, the command goes on
             stream.reconfigure(errors="backslashreplace")
