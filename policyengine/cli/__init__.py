@@ -12,8 +12,7 @@ def main() -> None:
     from policyengine.cli.app import app
     from policyengine.cli.exits import FAILED
 
-    if "numpy" not in sys.modules:  # it starts a thread a core for products of matrices, of which there are none here
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _start_light()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows an escape, the command goes on
             stream.reconfigure(errors="backslashreplace")
@@ -23,3 +22,11 @@ def main() -> None:
         # 1 would read as "findings": an error of ours is none.
         traceback.print_exc()
         sys.exit(FAILED)
+
+
+def _start_light() -> None:
+    """Keep libraries from doing at start what no command needs. It would take longer than checking policies does."""
+    if "numpy" not in sys.modules:  # a thread a core, for products of matrices
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if "pydantic" not in sys.modules:  # a look at every installed package for plugins, which might log what is read
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
