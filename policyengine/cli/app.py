@@ -17,8 +17,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command(name="check")(check.run)
-app.command(name="compile")(compile_command.run)
 app.command(name="code")(code.run)
+app.command(name="compile")(compile_command.run)
 app.command(name="schema")(schema.run)
 
 
