@@ -69,7 +69,7 @@ def _below(given: Path, report: Report) -> Iterator[PolicyFile]:
         hint = "name the policies, or the directory that holds them"
         report.add("unreadable-file", f"`{shown(given)}` is {what}, not a policy", top(shown(given)), hint=hint)
     else:
-        yield PolicyFile(given, shown(given), given.name)
+        yield PolicyFile(given, shown(given), shown(Path(given.name)))
 
 
 def _walk(root: Path, report: Report) -> Iterator[Path]:

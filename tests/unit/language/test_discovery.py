@@ -129,6 +129,22 @@ def test_odd_file_names_can_be_printed(folder: Path) -> None:
     assert {one.span.file for one in caught.value.diagnostics} == {"p/a\\n.yaml", "p/b\\x1b.yaml", "p/c\ufffd.yaml"}
 
 
+@pytest.mark.parametrize("raw", [b"a\n.yaml", b"b\x1b.yaml", b"c\xff.yaml", "größe.yaml".encode()])
+def test_a_file_has_one_name_however_it_is_given(raw: bytes, folder: Path) -> None:
+    """By its folder or itself: the same names, and all of them text that a manifest can hold."""
+    name = os.fsdecode(raw)
+    (folder / "p").mkdir()
+    try:
+        (folder / "p" / name).write_text(policy("p0"))
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    (by_folder,) = load("p").policies
+    (by_name,) = load(f"p/{name}").policies
+    assert (by_name.file, by_name.relative_file) == (by_folder.file, by_folder.relative_file)
+    assert by_name.file == f"p/{by_name.relative_file}"
+    by_name.file.encode()
+
+
 def test_importing_the_language_reads_nothing_heavy() -> None:
     """YAML and pydantic are imported when something is read."""
     import subprocess
