@@ -13,6 +13,7 @@ from typing import Any
 from policyengine.language import limits
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _USE = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}")
 
 
@@ -60,6 +61,16 @@ def checked(variables: Mapping[str, str] | None) -> dict[str, str]:
             raise ValueError(f"{name!r} is no name for a variable: letters, digits, _ and -, not starting with a digit")
         if not isinstance(value, str):
             raise ValueError(f"the variable {name!r} must be text, not {type(value).__name__}")
+        half = _SURROGATE.search(value)
+        if half:
+            raise ValueError(f"the variable {name!r} is not valid text: {_surrogate(half[0])}")
         if len(value) > limits.TEXT_LENGTH.default:
             raise ValueError(f"the variable {name!r} has more than {limits.TEXT_LENGTH.default:,} code points")
     return result
+
+
+def _surrogate(half: str) -> str:
+    """What a lone surrogate stands for: Python reads a byte of a command line that is not UTF-8 as one."""
+    if "\udc80" <= half <= "\udcff":
+        return f"the byte 0x{ord(half) - 0xDC00:02x} is not UTF-8"
+    return f"U+{ord(half):04X} is half of a surrogate pair"

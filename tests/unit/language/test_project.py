@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,9 +130,27 @@ def test_variables_cannot_grow_without_end(said: Callable[..., list[tuple[str, s
     assert [name for name, _ in found] == ["over-limit", "over-limit"], "the growth, and then the phrase as it stands"
 
 
-@pytest.mark.parametrize("variables", [{"a b": "x"}, {"1": "x"}, {"": "x"}, {"a": 1}, {"a": "x" * 70_000}])
+@pytest.mark.parametrize(
+    "variables", [{"a b": "x"}, {"1": "x"}, {"": "x"}, {"a": 1}, {"a": "x" * 70_000}, {"a": "\ud800"}]
+)
 def test_variables_that_no_text_can_use(variables: dict[str, str], folder: Path) -> None:
     """A caller's mistake, not a policy's."""
     (folder / "p.yaml").write_text(BAN)
     with pytest.raises(ValueError, match="variable"):
         load("p.yaml", variables=variables)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("a\ud800", "the variable 'a' is not valid text: U+D800 is half of a surrogate pair"),
+        ("\ud83d\ude00", "the variable 'a' is not valid text: U+D83D is half of a surrogate pair"),
+        (os.fsdecode(b"x\xff"), "the variable 'a' is not valid text: the byte 0xff is not UTF-8"),
+    ],
+)
+def test_variables_hold_characters(value: str, why: str, folder: Path) -> None:
+    """Half a character could neither match nor be written to a bundle. A shell passes bytes, and is told which."""
+    (folder / "p.yaml").write_text(BAN)
+    with pytest.raises(ValueError, match="variable") as caught:
+        load("p.yaml", variables={"a": value})
+    assert str(caught.value) == why
