@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -97,7 +98,7 @@ def fold_spec(options: PhraseOptions) -> FoldSpec:
 
 def accept(options: PhraseOptions, report: Report) -> Callable[[Phrase], bool]:
     """A test for phrases: whether one can match something. What is wrong with one that cannot is reported."""
-    folding = Folding(fold_spec(options))
+    folding = Folding(replace(fold_spec(options), invisible=True))  # what does not show is no phrase under any options
     return lambda phrase: _accept(phrase.text, folding, phrase.span, report)
 
 
@@ -121,14 +122,16 @@ def _accept(text: str, folding: Folding, span: Span, report: Report) -> bool:
         message = "the phrase is empty"
     elif all(unicode_data.is_white_space(ord(ch)) for ch in text):
         message = f"the phrase {quoted(text)} is blank"
+    elif all(unicode_data.is_white_space(ord(ch)) or unicode_data.is_invisible(ord(ch)) for ch in text):
+        message = f"the phrase {quoted(text)} holds nothing that shows"
     else:
-        message = f"the phrase {quoted(text)} is empty once invisible characters are dropped"
-    report.add("empty-phrase", message, span, hint="it would match everywhere; remove it, or write what to match")
+        message = f"the phrase {quoted(text)} is empty once its marks are dropped"
+    report.add("empty-phrase", message, span, hint="remove it, or write what to match")
     return False
 
 
 def _vanishes(text: str, folding: Folding) -> bool:
-    """Whether nothing but white space is left of a phrase when it is folded as it is matched."""
+    """Whether nothing but white space is left of a phrase when it is folded."""
     return all(unicode_data.is_white_space(symbol) for symbol in folding.fold(text))
 
 

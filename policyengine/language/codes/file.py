@@ -155,8 +155,9 @@ CODES: tuple[Code, ...] = (
         "empty-phrase",
         "error",
         "a phrase with nothing to match",
-        """An empty phrase would match everywhere. A phrase is judged as it is matched: one that holds only white space,
-        or only characters that its `normalize` drops, is empty.""",
+        """An empty phrase would match everywhere. One that holds only white space or characters that do not show is
+        refused under any options, since nobody who reads the policy can see what it means; and so is one that holds
+        only what its `normalize` drops.""",
         bad=policy('names: {ban: {phrases: [""]}}'),
         good=policy("names: {ban: {phrases: [bluebird]}}"),
     ),

@@ -24,8 +24,12 @@ TAG = "\U000e0041"
         ("\u200b", "", "empty-phrase"),
         ("\u200b \u2060\ufe0f", "", "empty-phrase"),
         (TAG, "", "empty-phrase"),
-        ("\u200b", "normalize: []", None),  # with nothing dropped it is a character that can be banned
-        (TAG, "normalize: [nfkc]", None),
+        ("\u200b", "normalize: []", "empty-phrase"),  # invisible is refused even where it is not dropped
+        ("\u00ad", "normalize: [], gaps: literal", "empty-phrase"),
+        ("\u3164", "normalize: []", "empty-phrase"),
+        (" \u2060\u00a0\ufe0f", "normalize: [marks]", "empty-phrase"),
+        (TAG, "normalize: [nfkc]", "empty-phrase"),
+        ("\u200b!", "normalize: []", None),
         (" ", "normalize: []", "empty-phrase"),
         (" ", "gaps: literal", "empty-phrase"),
         ("\u00a0", "gaps: literal, normalize: []", "empty-phrase"),
@@ -50,7 +54,7 @@ TAG = "\U000e0041"
 def test_phrases_are_judged_as_they_are_matched(
     phrase: str, options: str, name: str | None, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    """Empty is what folds to nothing or to white space; the rest of the rule does not matter."""
+    """Empty is what folds to nothing, white space or what does not show; the rest of the rule does not matter."""
     quoted = '"' + "".join(f"\\U{ord(ch):08x}" for ch in phrase) + '"'
     if len(phrase) > 1000:
         quoted = f'"{phrase}"'
@@ -155,5 +159,5 @@ def test_paths_that_are_no_file(path: str, said: Said, folder: object) -> None:
 
 def test_a_list_may_hold_what_two_rules_judge_differently(said: Said) -> None:
     """It is read once and judged under each rule's options."""
-    text = HEAD + "      phrases_from: l.txt\n  b: {ban: {phrases_from: l.txt, normalize: []}}\n"
-    assert said({"p.yaml": text, "l.txt": "\u200b\nok\n"}) == [("empty-phrase", "\u200b")]
+    text = HEAD + "      phrases_from: l.txt\n  b: {ban: {phrases_from: l.txt, normalize: [marks]}}\n"
+    assert said({"p.yaml": text, "l.txt": f"{MARK}\nok\n"}) == [("empty-phrase", MARK)]
