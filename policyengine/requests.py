@@ -89,7 +89,7 @@ class _Parser:
         for i, policy in enumerate(policies):
             for parameter in policy.parameters:
                 self._owners.setdefault(parameter.name, []).append(i)
-        self._keys = sorted({POLICIES_KEY, *self._owners})
+        self._keys = {_plain(key): key for key in sorted({*RESERVED_KEYS, *self._owners})}
 
     def __call__(self, extra_args: Mapping[str, Any] | None) -> Request:
         """Check a request's `extra_args`; raises `RequestError` with one line fit for an API error."""
@@ -111,6 +111,8 @@ class _Parser:
             if not isinstance(key, str) or key in self._owners or key in RESERVED_KEYS:
                 continue
             meant = _near(key, self._keys)
+            if meant == ASSIGNED_KEY:
+                raise RequestError(f"unknown key {_shown(key)}: {meant!r} is the server's, remove it")
             if meant is not None:
                 raise RequestError(f"unknown key {_shown(key)}: did you mean {meant!r}?")
 
@@ -225,10 +227,15 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:_LISTED]) + more
 
 
-def _near(key: str, ours: Sequence[str]) -> str | None:
-    """The key of ours that this one is a misspelling of, if any."""
-    plain = key.lower().replace("-", "_")
-    if plain in ("policy", *ours):
-        return POLICIES_KEY if plain == "policy" else plain
-    found = difflib.get_close_matches(plain, ours, n=1, cutoff=_NEAR)
-    return found[0] if found else None
+def _plain(key: str) -> str:
+    """A key as near misses are compared: capitals and hyphens make no difference."""
+    return key.lower().replace("-", "_")
+
+
+def _near(key: str, ours: Mapping[str, str]) -> str | None:
+    """The key of ours (by their plain forms) that this one is a misspelling of, if any."""
+    plain = _plain(key)
+    if plain == "policy":
+        return POLICIES_KEY
+    found = [plain] if plain in ours else difflib.get_close_matches(plain, ours, n=1, cutoff=_NEAR)
+    return ours[found[0]] if found else None

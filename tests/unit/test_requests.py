@@ -78,6 +78,21 @@ def test_a_near_miss_of_our_keys_is_an_error(key: str, meant: str) -> None:
     assert refusal({key: 1}) == f"unknown key {key!r}: did you mean {meant!r}?"
 
 
+@pytest.mark.parametrize(
+    "key", ["policyengine_asigned", "policyengine-assigned", "PolicyEngine_Assigned", "policyengine_assign"]
+)
+def test_a_near_miss_of_the_servers_key_is_an_error(key: str) -> None:
+    """Nothing a client writes there counts, so that there is nothing to correct it to."""
+    assert refusal({key: ["tenant"]}) == f"unknown key {key!r}: 'policyengine_assigned' is the server's, remove it"
+
+
+def test_a_near_miss_is_seen_however_a_parameter_is_spelt() -> None:
+    """Capitals and hyphens of our own names do not hide it."""
+    parser = build_parser((policy("a", ParameterPlan("X-Y", "integer")),))
+    assert refusal({"x_y": 1}, parser) == "unknown key 'x_y': did you mean 'X-Y'?"
+    assert parser({"X-Y": 1}).values == {"X-Y": 1}
+
+
 @pytest.mark.parametrize("value", ["128", "x", True, None, 1.5, math.nan, math.inf, [128], {}, -1, 2**31])
 def test_a_token_id_is_an_integer_and_nothing_else(value: Any) -> None:
     assert "parameter 'target_token'" in refusal({"policies": ["pinned"], "target_token": value})
