@@ -223,8 +223,8 @@ def _fitted(parameter: Parameter, use: Use, reading: Reading) -> Parameter:
     outside = default is not None and ((low is not None and default < low) or (high is not None and default > high))
     none_left = low is not None and high is not None and low > high
     if wide or outside or none_left:
-        what = "the default" if outside and not wide else "the limits"
-        message = f"{what} of {quoted(parameter.name)} go beyond what {use.what} takes: {_range(use)}"
+        what, go = ("default", "goes") if outside and not wide else ("limits", "go")
+        message = f"the {what} of {quoted(parameter.name)} {go} beyond what {use.what} takes: {_range(use)}"
         reading.report.add("parameter-misfit", message, use.span, labels=labels)
         return parameter
     return replace(parameter, ge=low, le=high)
@@ -236,5 +236,5 @@ def _either(types: tuple[str, ...]) -> str:
 
 def _range(use: Use) -> str:
     if use.ge is not None and use.le is not None:
-        return f"{use.ge:g} to {use.le:g}"
-    return f"at least {use.ge:g}" if use.ge is not None else f"at most {use.le:g}"
+        return f"{use.ge} to {use.le}"
+    return f"at least {use.ge}" if use.ge is not None else f"at most {use.le}"

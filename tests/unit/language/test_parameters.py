@@ -121,6 +121,33 @@ def test_a_parameter_that_does_not_fit(parameter: str, rule: str, errors: Callab
     assert (one.span.line, [label.span.line for label in one.labels]) == (6, [4])
 
 
+@pytest.mark.parametrize(
+    ("parameter", "rule", "message"),
+    [
+        (
+            "{type: integer, default: 3000000000}",
+            "{min_tokens: {param: x}}",
+            "the default of `x` goes beyond what `min_tokens` takes: 0 to 2147483647",
+        ),
+        (
+            "{type: integer, ge: -1}",
+            "{min_tokens: {param: x}}",
+            "the limits of `x` go beyond what `min_tokens` takes: 0 to 2147483647",
+        ),
+        (
+            "{type: number, default: 101}",
+            "{bias: {token_ids: {1: {param: x}}}}",
+            "the default of `x` goes beyond what a bias takes: -100 to 100",
+        ),
+    ],
+)
+def test_a_misfit_says_what_fits(
+    parameter: str, rule: str, message: str, errors: Callable[..., list[Diagnostic]]
+) -> None:
+    """In digits that can be copied."""
+    assert [one.message for one in errors(policy(parameter, rule))] == [message]
+
+
 def test_undeclared(said: Said) -> None:
     """At the name; every use."""
     rule = "{bias: {phrases: {y: {param: z}}, token_ids: {1: {param: zz}, 2: {param: x}}}}"
