@@ -34,6 +34,7 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\\A\ufeff")
 _PROPERTY = re.compile(r"[&*!][^\s,\[\]{}]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_PAIR = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _PLAIN = (None, "")
 _BLOCK = ("|", ">")
 
@@ -189,7 +190,9 @@ class _Builder:
             return Scalar(text, resolve(text), None, event.start_mark, event.end_mark)
         scalar = Scalar(text, text, style, event.start_mark, event.end_mark)
         if _SURROGATE.search(text):  # from an escape; libyaml refuses it itself
-            self._report.add("yaml-syntax", "half of a surrogate pair is not a character", scalar.span(self._source))
+            message = "half of a surrogate pair is not a character"
+            hint = _surrogate_hint(self._source.text, event.start_mark.index, event.end_mark.index)
+            self._report.add("yaml-syntax", message, scalar.span(self._source), hint=hint)
             raise _Stop
         return scalar
 
@@ -277,6 +280,15 @@ def _refused_characters(source: Source, report: Report) -> bool:
     return found
 
 
+def _surrogate_hint(text: str, start: int, end: int) -> str | None:
+    """What to write for the first character here that is escaped as JSON does, in two halves; None where none is."""
+    pair = _PAIR.search(text, start, end)
+    if pair is None:
+        return None
+    code = 0x10000 + ((int(pair[1], 16) - 0xD800) << 10) + int(pair[2], 16) - 0xDC00
+    return f"YAML knows no surrogate pairs; write the character itself, or `\\U{code:08X}`"
+
+
 def _syntax(error: yaml.MarkedYAMLError, source: Source, report: Report) -> None:
     mark, context = error.problem_mark, error.context_mark
     problem = visible((error.problem or error.context or "not YAML").replace("'", "`"))
@@ -297,6 +309,8 @@ def _syntax(error: yaml.MarkedYAMLError, source: Source, report: Report) -> None
         hint = "indent with spaces" if tab else f"quote text that starts with {quoted(source.text[index : index + 1])}"
     elif "mapping values are not allowed" in problem:
         hint = "check the indentation, or quote text that holds `: `"
+    elif "character escape code" in problem:
+        hint = _surrogate_hint(source.text, index - 2, index + 10)  # the place is behind the first `\\u`
     elif "unknown escape" in problem:
         hint = "double quotes read backslashes as escapes; use single quotes"
     report.add("yaml-syntax", problem, source.span(index, index + 1), hint=hint, labels=labels)

@@ -162,3 +162,21 @@ def test_both_parsers_agree(text: str) -> None:
     (pure, pure_found, source), (fast, fast_found, _) = (tree(text, loader) for loader in LOADERS)
     if not pure_found and not fast_found:
         assert flat(pure, source) == flat(fast, source)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize(
+    ("text", "escape"),
+    [
+        ('["x\\uD83D\\uDE00"]', "\\U0001F600"),
+        ('{k: "\\ud83d\\ude00"}', "\\U0001F600"),
+        ('["ok", "\\uDBFF\\uDFFF"]', "\\U0010FFFF"),
+        ('["\\uD83D", "\\uD83D\\uDE00"]', None),
+        ('["\\uDE00\\uD83D"]', None),
+    ],
+)
+def test_an_escape_of_json_is_refused_with_what_to_write(loader: Any, text: str, escape: str | None) -> None:
+    """As `json.dumps` writes an emoji; half a pair has no such advice."""
+    _, (one,), _ = tree(f"a: {text}", loader)
+    assert one.name == "yaml-syntax"
+    assert one.help == (escape and f"YAML knows no surrogate pairs; write the character itself, or `{escape}`")
