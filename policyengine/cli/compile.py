@@ -26,7 +26,7 @@ class Target(StrEnum):
 
 def run(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Policy files, or folders of them.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where the artifacts go.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Where the artifacts go.")],
     target: Annotated[
         list[Target] | None, typer.Option(help="Compile for this engine; may be repeated. Default: the project's.")
     ] = None,
@@ -49,19 +49,24 @@ def run(
     """Compile policies to what vLLM and TensorRT-LLM load."""
     from policyengine.compiler.artifacts import MODULES, build, check_package
     from policyengine.compiler.levels import findings, levels_of
-    from policyengine.compiler.output import OutputError, differences, write
+    from policyengine.compiler.output import OutputError, clean, differences, write
     from policyengine.compiler.pipeline import compile_policies
     from policyengine.compiler.summary import summary
     from policyengine.language import NoPoliciesFound, PolicyError, load
     from policyengine.language.render import render
 
+    # An empty value is an unset variable of a shell; it must not mean the working directory, or the default.
+    for option, value in (("-o", output), ("--package", package)):
+        if value == "":
+            fail(f"{option} is empty")
+    folder = Path(output)
     try:
         policies = _with_targets(load(paths, variables=options.pairs(variables or [])), target)
         targets = [t.value for t in target] if target else list(policies.project.targets)
         missing = [name for name in targets if name not in MODULES]
         if missing:
             fail(f"target `{missing[0]}` cannot be compiled for yet; there are {', '.join(MODULES)}")
-        name = package or policies.project.package
+        name = policies.project.package if package is None else package
         problem = check_package(name)
         if problem:
             fail(f"{problem}: choose another one with --package")
@@ -78,15 +83,16 @@ def run(
 
     made = build(program, targets=targets, package=name, with_wheel=wheel)
     try:
-        changed = differences(made.tree, output)
+        changed = differences(made.tree, folder)
         if check:
-            _report_check(changed, output)
+            _report_check(changed, folder)
             return
         if changed:
-            write(made.tree, output)
+            write(made.tree, folder)
+        clean(folder)
     except (OutputError, OSError) as error:
         fail(str(error))
-    typer.echo(summary(program, made, output, changed=bool(changed)))
+    typer.echo(summary(program, made, folder, changed=bool(changed)))
 
 
 def _with_targets(policies: PolicySet, target: list[Target] | None) -> PolicySet:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Set
 from pathlib import Path, PurePosixPath
 
 from policyengine.compiler.artifacts import CONFIGS, REPORT, Tree
+
+# Seconds until a folder that a compile made for itself counts as left behind: it is in use for a few at most.
+_LEFT_BEHIND = 3600
 
 
 class OutputError(Exception):
@@ -29,9 +34,10 @@ def write(tree: Tree, directory: Path) -> None:
 
     The files are written and flushed to a new folder beside it, which then takes its name: an interruption leaves the
     old build as it was. (A process killed between the two renames at the end leaves it under a name that ends in
-    `.old`.) An older build is replaced whole. Raises `OutputError` if the folder holds anything that no build wrote, or
-    cannot be written.
+    `.old`, which the next compile replaces.) An older build is replaced whole. Raises `OutputError` if the folder holds
+    anything that no build wrote, is reached through a link to nothing, or cannot be written.
     """
+    _refuse_link_to_nothing(directory)
     target = directory.resolve()
     foreign = _foreign(target)
     if foreign:
@@ -40,6 +46,8 @@ def write(tree: Tree, directory: Path) -> None:
             f"{directory} holds `{foreign[0]}`{more}, which policyengine did not write; choose another folder, or move "
             "it away"
         )
+    # With no build in place, one that was moved aside is of no more use once the new one is there.
+    replaced = [] if target.exists() else [path for path in _leftovers(target) if path.suffix == ".old"]
     mark = uuid.uuid4().hex[:12]
     fresh, old = (target.with_name(f".{target.name}.{mark}.{state}") for state in ("new", "old"))
     try:
@@ -51,7 +59,37 @@ def write(tree: Tree, directory: Path) -> None:
             shutil.rmtree(fresh, ignore_errors=True)
     except OSError as error:
         raise OutputError(f"{directory} cannot be written: {error.strerror or error}") from error
-    shutil.rmtree(old, ignore_errors=True)
+    for path in (old, *replaced):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def clean(directory: Path) -> None:
+    """Remove what compiles to this folder left beside it when they were killed, once it is old enough not to be in use.
+
+    Nothing is raised: what cannot be removed stays.
+    """
+    with contextlib.suppress(OSError):
+        for path in _leftovers(directory.resolve()):
+            made = path.stat()
+            if time.time() - max(made.st_mtime, made.st_ctime) > _LEFT_BEHIND:  # a rename counts: it sets only ctime
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _leftovers(target: Path) -> list[Path]:
+    """The folders beside this one with the names that `write` gives; none where they cannot be listed."""
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{12}}\.(new|old)")
+    try:
+        with os.scandir(target.parent) as beside:
+            return [Path(one) for one in beside if ours.fullmatch(one.name) and one.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _refuse_link_to_nothing(directory: Path) -> None:
+    """Following such a link would make a folder somewhere that nobody named."""
+    for path in (directory, *directory.parents):
+        if path.is_symlink() and not path.exists():
+            raise OutputError(f"{path} is a link to nothing: remove it, or make the folder it leads to")
 
 
 def _swap(fresh: Path, target: Path, old: Path) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,11 @@ REDACT = "rules: {names: {ban: {phrases: [bluebird]}, action: redact}}\n"
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def in_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time() + 4000
+    monkeypatch.setattr("time.time", lambda: now)
 
 
 # -- the summary ------------------------------------------------------------------------------------------------------
@@ -174,6 +178,8 @@ def test_no_policies_exit_3(run: Run, tmp_path: Path) -> None:
         ["compile", "POLICIES", "-o", "BUILD", "--target", "tpu"],
         ["compile", "POLICIES", "-o", "BUILD", "--set", "name"],
         ["compile", "POLICIES", "-o", "BUILD", "--set", "1 2=x"],
+        ["compile", "POLICIES", "-o", "BUILD", "--set", "x=" + os.fsdecode(b"\xff")],
+        ["compile", "POLICIES", "-o", "BUILD", "--package", ""],
         ["compile", "POLICIES", "-o", "BUILD", "--package", "no-name"],
         ["compile", "POLICIES", "-o", "BUILD", "--package", "vllm"],
         ["compile", "POLICIES", "-o", "BUILD", "--frobnicate"],
@@ -186,6 +192,21 @@ def test_usage_errors_exit_2(run: Run, write: Write, tmp_path: Path, arguments: 
     result = run(*(names.get(one, one) for one in arguments))
     assert (result.code, (tmp_path / "build").exists()) == (2, False)
     assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("option", ["-o", "--package"])
+def test_an_empty_value_is_not_the_default(
+    run: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    """It is an unset variable of a shell: neither the working directory nor the project's package is meant."""
+    policies = write(a=BAN)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    arguments = {"-o": "build", "--package": "mine", option: ""}
+    result = run("compile", policies, *(text for pair in arguments.items() for text in pair))
+    assert (result.code, result.out) == (2, "")
+    assert f"{option} is empty" in result.err
+    assert list((tmp_path / "here").iterdir()) == []
 
 
 def test_an_error_of_ours_is_no_finding(
@@ -207,11 +228,48 @@ def test_an_output_folder_that_cannot_be_made(run: Run, write: Write, tmp_path: 
     assert "cannot be written" in result.err or "Not a directory" in result.err
 
 
+def test_an_output_that_is_a_link_to_nothing(run: Run, write: Write, tmp_path: Path) -> None:
+    (tmp_path / "build").symlink_to(tmp_path / "elsewhere")
+    result = run("compile", write(a=BAN), "-o", tmp_path / "build")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"error: {tmp_path}/build is a link to nothing: remove it, or make the folder it leads to\n"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_compile_that_has_nothing_to_write_still_cleans_up(
+    run: Run, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies, build = write(a=BAN), tmp_path / "build"
+    run("compile", policies, "-o", build)
+    leftover = tmp_path / ".build.0123456789ab.new"
+    (leftover / "policy_bundle").mkdir(parents=True)
+    in_an_hour(monkeypatch)
+    run("compile", policies, "-o", build, "--check")
+    assert leftover.exists()
+    assert "up to date" in run("compile", policies, "-o", build).out
+    assert not leftover.exists()
+
+
 def test_a_build_inside_the_policies_is_not_read_as_policies(run: Run, write: Write) -> None:
     policies = write(a=BAN)
     first = run("compile", policies, "-o", policies / "build")
     second = run("compile", policies, "-o", policies / "build", "--check")
     assert (first.code, second.code) == (0, 0)
+
+
+def test_a_file_name_that_is_not_utf8_compiles_like_any_other(run: Run, write: Write, tmp_path: Path) -> None:
+    policies = write(a=BAN)
+    odd = policies / os.fsdecode(b"w\xffx.yaml")
+    try:
+        (policies / "a.yaml").rename(odd)
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    results = [run("compile", given, "-o", tmp_path / out) for given, out in ((odd, "file"), (policies, "folder"))]
+    assert [(one.code, one.err) for one in results] == [(0, ""), (0, "")]
+    assert files(tmp_path / "file") == files(tmp_path / "folder")
+    program = pe.compile(pe.load(odd))
+    program.save(tmp_path / "saved")
+    assert pe.open_bundle(tmp_path / "saved").policies[0].file == "w\ufffdx.yaml"
 
 
 # -- --check, --set, --package, --wheel --------------------------------------------------------------------------------
@@ -269,43 +327,3 @@ def test_without_a_wheel_there_is_none(run: Run, write: Write, tmp_path: Path) -
     assert run("compile", policies, "-o", build, "--wheel", "--check").code == 0
     run("compile", policies, "-o", build)
     assert not (build / "dist").exists()
-
-
-# -- the command itself -----------------------------------------------------------------------------------------------
-
-
-def test_version(run: Run) -> None:
-    result = run("--version")
-    assert (result.code, result.out) == (0, f"policyengine {pe.__version__}\n")
-
-
-def test_help_lists_the_commands(run: Run) -> None:
-    result = run("--help")
-    assert result.code == 0
-    assert "compile" in result.out
-
-
-def test_python_m_is_the_same_command(write: Write, tmp_path: Path) -> None:
-    build = tmp_path / "build"
-    command = [sys.executable, "-m", "policyengine", "compile", str(write(a=BAN)), "-o", str(build)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("1 policy, 1 rule, digest ")
-
-
-def test_a_terminal_without_unicode_is_no_reason_to_fail(write: Write, tmp_path: Path) -> None:
-    policies = write(a="rules: {x: {ban: {phrasess: ['größe 大']}}}\n")
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
-    command = [sys.executable, "-m", "policyengine", "compile", str(policies), "-o", str(tmp_path / "build")]
-    done = subprocess.run(command, capture_output=True, check=False, env=environment)
-    assert done.returncode == 2
-    assert b"did you mean `phrases`?" in done.stderr
-
-
-def test_importing_the_package_and_asking_for_the_version_is_cheap() -> None:
-    code = (
-        "import sys, policyengine, policyengine.cli.app\n"
-        "print(sorted({'numpy', 'pydantic', 'torch', 'vllm', 'yaml', 'jinja2', 'safetensors'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import policyengine as pe
+from policyengine.compiler.artifacts import Tree, build
 from policyengine.language import load
 from policyengine.language.policyset import PolicySet
 
 Make = Callable[..., PolicySet]
+
+RULES = "rules: {x: {ban: {phrases: [Project Titan, bluebird]}}}\n"
 
 
 @pytest.fixture
@@ -27,3 +31,20 @@ def make(tmp_path: Path) -> Make:
         return load(folder)
 
     return made
+
+
+@pytest.fixture
+def tree(make: Make) -> Tree:
+    """A build of `RULES`."""
+    return build(pe.compile(make(a=RULES)), targets=["vllm", "trtllm"], package="policy_bundle").tree
+
+
+@pytest.fixture
+def other(make: Make) -> Tree:
+    """A build that differs from it in every way."""
+    return build(pe.compile(make(a=RULES.replace("bird", "jay"))), targets=["vllm"], package="other_name").tree
+
+
+def files(folder: Path) -> Tree:
+    """The files below a folder, as a build holds them."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

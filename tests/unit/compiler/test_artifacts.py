@@ -1,4 +1,4 @@
-"""The files that a compile makes: the same bytes everywhere, whole or not at all, and fit for Python's own tools."""
+"""The files that a compile makes: the same bytes everywhere, and fit for Python's own tools."""
 
 from __future__ import annotations
 
@@ -19,25 +19,8 @@ import yaml
 
 import policyengine as pe
 from policyengine.compiler.artifacts import Tree, build, check_package
-from policyengine.compiler.output import OutputError, differences, write
-from tests.unit.compiler.conftest import Make
-
-RULES = "rules: {x: {ban: {phrases: [Project Titan, bluebird]}}}\n"
-
-
-@pytest.fixture
-def tree(make: Make) -> Tree:
-    return build(pe.compile(make(a=RULES)), targets=["vllm", "trtllm"], package="policy_bundle").tree
-
-
-@pytest.fixture
-def other(make: Make) -> Tree:
-    return build(pe.compile(make(a=RULES.replace("bird", "jay"))), targets=["vllm"], package="other_name").tree
-
-
-def files(folder: Path) -> Tree:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
+from policyengine.compiler.output import write
+from tests.unit.compiler.conftest import RULES, Make, files
 
 # -- reproducible -----------------------------------------------------------------------------------------------------
 
@@ -126,123 +109,6 @@ def test_names_that_a_package_cannot_have(make: Make, name: str) -> None:
     assert check_package(name)
     with pytest.raises(ValueError, match="package"):
         build(pe.compile(make(a=RULES)), targets=["vllm"], package=name)
-
-
-# -- the folder -------------------------------------------------------------------------------------------------------
-
-
-def test_an_older_build_is_replaced_as_a_whole(tree: Tree, other: Tree, tmp_path: Path) -> None:
-    write(tree, tmp_path / "build")
-    write(other, tmp_path / "build")
-    assert files(tmp_path / "build") == other
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-
-
-def test_what_python_caches_in_a_build_is_no_obstacle(tree: Tree, other: Tree, tmp_path: Path) -> None:
-    write(tree, tmp_path / "build")
-    cache = tmp_path / "build/policy_bundle/__pycache__"
-    cache.mkdir()
-    (cache / "vllm.cpython-311.pyc").write_bytes(b"x")
-    assert differences(tree, tmp_path / "build") == []
-    write(other, tmp_path / "build")
-    assert files(tmp_path / "build") == other
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "notes.txt",
-        "policy_bundle/mine.py",
-        "mine/file",
-        "vllm/more.yaml",
-        "policy_bundle/__pycache__/mine.txt",
-        "dist/x",
-    ],
-)
-def test_what_we_did_not_write_is_never_deleted(tree: Tree, other: Tree, tmp_path: Path, path: str) -> None:
-    build_folder = tmp_path / "build"
-    write(tree, build_folder)
-    mine = build_folder / path
-    mine.parent.mkdir(exist_ok=True)
-    mine.write_text("mine")
-    before = files(build_folder)
-    with pytest.raises(OutputError, match="policyengine did not write"):
-        write(other, build_folder)
-    assert files(build_folder) == before
-
-
-def test_a_folder_that_is_no_build_is_left_alone(tree: Tree, tmp_path: Path) -> None:
-    (tmp_path / "mine" / "vllm").mkdir(parents=True)
-    (tmp_path / "mine" / "vllm" / "config.yaml").write_text("mine")
-    with pytest.raises(OutputError, match="holds `vllm/`"):
-        write(tree, tmp_path / "mine")
-    assert files(tmp_path / "mine") == {"vllm/config.yaml": b"mine"}
-
-
-def test_a_file_and_an_empty_folder(tree: Tree, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(OutputError):
-        write(tree, tmp_path / "file")
-    assert (tmp_path / "file").read_text() == "mine"
-    (tmp_path / "empty").mkdir(mode=0o750)
-    write(tree, tmp_path / "empty")
-    assert files(tmp_path / "empty") == tree
-    assert (tmp_path / "empty").stat().st_mode & 0o777 == 0o750
-
-
-def test_a_link_to_a_build_stays_a_link(tree: Tree, other: Tree, tmp_path: Path) -> None:
-    write(tree, tmp_path / "real")
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    write(other, tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert files(tmp_path / "real") == other
-
-
-@pytest.mark.parametrize("step", range(3))
-def test_an_interruption_leaves_the_old_build(
-    tree: Tree, other: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
-    """The disk fails while files are written (0), at the first rename (1) and at the second (2)."""
-    target = tmp_path / "build"
-    write(tree, target)
-    real, calls = os.rename, iter(range(1, 100))
-
-    def rename(source: Path, destination: Path) -> None:
-        if next(calls) == step:
-            raise KeyboardInterrupt
-        real(source, destination)
-
-    def flush(descriptor: int) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "rename", rename)
-    if step == 0:
-        monkeypatch.setattr(os, "fsync", flush)
-    with pytest.raises(OutputError if step == 0 else KeyboardInterrupt):
-        write(other, target)
-    monkeypatch.undo()
-    assert files(target) == tree
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["build", "policies"]
-
-
-def test_a_killed_compile_leaves_the_old_build(make: Make, tmp_path: Path) -> None:
-    """Killed outright at the moment when everything is written and nothing has been renamed."""
-    make(a=RULES)
-    command = [sys.executable, "-m", "policyengine", "compile", "policies", "-o", "build"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    before = files(tmp_path / "build")
-    make(a=RULES.replace("bluebird", "magpie"))
-    code = (
-        "import os, sys, policyengine.cli as cli\n"
-        "os.rename = lambda *_: os.kill(os.getpid(), 9)\n"
-        "sys.argv = ['policyengine', 'compile', 'policies', '-o', 'build']\n"
-        "cli.main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False, capture_output=True)
-    assert done.returncode == -9
-    assert files(tmp_path / "build") == before
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    assert files(tmp_path / "build") != before
 
 
 # -- Python's own tools -----------------------------------------------------------------------------------------------
