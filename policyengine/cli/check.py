@@ -52,6 +52,7 @@ def run(
     ] = None,
 ) -> None:
     """Check policies for what compiling them for the project's targets would refuse, and more."""
+    options.refuse_empty(tokenizer=tokenizer)
     selected = None if select is None else _names(select)
     ignored = _names(ignore or [])
     values = options.pairs(variables or [])

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from policyengine.language.codes import Code
 
 
+def refuse_empty(**values: object) -> None:
+    """Refuse options that were given nothing: an unset variable of a shell must not mean the working directory."""
+    for option, value in values.items():
+        if value == "":
+            fail(f"--{option} is empty")
+
+
 def pairs(settings: Iterable[str]) -> dict[str, str]:
     """The values of `--set NAME=VALUE`."""
     found = {}

@@ -7,23 +7,26 @@ from typing import Annotated
 
 import typer
 
-from policyengine.cli import exits
+from policyengine.cli import exits, options
 from policyengine.cli.exits import fail
 
 
 def run(
     directory: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="Where the schemas go.", show_default="schemas")
+        str | None, typer.Argument(metavar="[DIR]", help="Where the schemas go.", show_default="schemas")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 if DIR does not hold what would be written.")
     ] = False,
     bundle: Annotated[
-        Path | None,
+        str | None,
         typer.Option(metavar="DIR", help="Print instead what requests may pass to this compiled package."),
     ] = None,
 ) -> None:
     """Write the JSON Schemas of policies, project files and policy tests."""
+    options.refuse_empty(bundle=bundle)
+    if directory == "":
+        fail("the folder is empty")
     if bundle is not None:
         if check or directory is not None:
             fail("--bundle prints a schema: it takes neither a folder nor --check")
@@ -32,21 +35,21 @@ def run(
 
     from policyengine.language.schema import files
 
-    directory = directory or Path("schemas")
+    folder = Path(directory or "schemas")
     try:
-        stale = {name: text for name, text in files().items() if _read(directory / name) != text.encode()}
+        stale = {name: text for name, text in files().items() if _read(folder / name) != text.encode()}
         if check:
-            _report_check(list(stale), directory)
+            _report_check(list(stale), folder)
             return
-        directory.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in stale.items():
-            (directory / name).write_bytes(text.encode())
+            (folder / name).write_bytes(text.encode())
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}")
-    typer.echo("\n".join(f"wrote {directory / name}" for name in stale) or f"{directory} is up to date")
+    typer.echo("\n".join(f"wrote {folder / name}" for name in stale) or f"{folder} is up to date")
 
 
-def _request_schema(bundle: Path) -> str:
+def _request_schema(bundle: str) -> str:
     from policyengine.bundles import open_bundle
     from policyengine.language.schema import text
     from policyengine.requests import request_schema
@@ -62,10 +65,10 @@ def _read(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _report_check(stale: list[str], directory: Path) -> None:
+def _report_check(stale: list[str], folder: Path) -> None:
     if not stale:
-        typer.echo(f"{directory} is up to date")
+        typer.echo(f"{folder} is up to date")
         return
     for name in stale:
-        typer.echo(f"not up to date: {directory / name}")
+        typer.echo(f"not up to date: {folder / name}")
     raise typer.Exit(exits.FINDINGS)

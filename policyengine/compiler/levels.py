@@ -13,6 +13,9 @@ from policyengine.runtime.program import BanPlan, PolicyPlan, Program, RewritePl
 # Every target of the language, in the order in which tables show them.
 TARGETS = ("vllm", "trtllm", "trtllm-llm")
 
+# Those that can be compiled for; see `artifacts.MODULES`.
+READY = ("vllm", "trtllm")
+
 How = Literal["tokens", "text", "inactive", "left out", "not enforced"]
 
 

@@ -28,12 +28,14 @@ class Loaded:
         policies: what could be read, in the order of a `PolicySet`. Of a file that something is wrong with, one may
             be here without what is wrong.
         project: None where it is wrong.
+        project_file: what people call the project file; empty where there is none.
         report: what is wrong, and the sources.
         files, rules: how many policy files there are, and how many rules they hold.
     """
 
     policies: tuple[Policy, ...]
     project: Project | None
+    project_file: str
     report: Report
     files: int
     rules: int
@@ -58,7 +60,7 @@ def collect(path_or_paths: StrPath | Sequence[StrPath], given: Mapping[str, str]
         hint = "a directory means its *.yaml and *.yml, except *.test.yaml, policyengine.yaml and hidden ones"
         raise NoPoliciesFound([diagnostic("no-policies", f"no policies in {where}", top(_first(paths)), hint=hint)])
     before = len(report.diagnostics)
-    project = _project(found, report)
+    project, project_file = _project(found, report)
     broken = len(report.diagnostics) > before
     project = replace(project, variables={**project.variables, **values})
     replaced, lists = Variables(project.variables), PhraseLists()
@@ -68,20 +70,22 @@ def collect(path_or_paths: StrPath | Sequence[StrPath], given: Mapping[str, str]
         policies += [policy] if policy else []
         rules += count
     checks.check_together(policies, report)
-    return Loaded(tuple(policies), None if broken else project, report, len(found), rules)
+    return Loaded(tuple(policies), None if broken else project, project_file, report, len(found), rules)
 
 
 def _first(paths: Sequence[StrPath]) -> str:
     return files.shown(Path(paths[0])) if paths else ""
 
 
-def _project(found: Sequence[PolicyFile], report: Report) -> Project:
+def _project(found: Sequence[PolicyFile], report: Report) -> tuple[Project, str]:
+    """The project and the name of its file; the defaults where there is none, or a wrong one."""
     file = files.project_file(found, report)
+    name = file.name if file else ""
     source = read(file.path, file.name, report) if file else None
     root = compose(source, report) if source else None
     if source is None or root is None:
-        return Project()
-    return read_project(root, Reading(source, report, Variables({}))) or Project()
+        return Project(), name
+    return read_project(root, Reading(source, report, Variables({}))) or Project(), name
 
 
 def _policy(file: PolicyFile, replaced: Variables, lists: PhraseLists, report: Report) -> tuple[Policy | None, int]:

@@ -23,6 +23,7 @@ FILE_NAME = "policyengine.yaml"
 _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # The build folder goes on PYTHONPATH: a package of one of these names would hide the real one.
 _TAKEN = frozenset({"policyengine", "vllm", "tensorrt_llm", "torch", "numpy", "pydantic", "transformers"})
+_FOLDERS = ("dist", "trtllm")
 
 
 def _package(name: str) -> str:
@@ -30,6 +31,8 @@ def _package(name: str) -> str:
         raise problem("invalid-value", f"{quoted(name)} is no name for a Python package")
     if name in _TAKEN or name in sys.stdlib_module_names:
         raise problem("invalid-value", f"a package {quoted(name)} would hide the one that Python has")
+    if name in _FOLDERS:
+        raise problem("invalid-value", f"a package {quoted(name)} would lie where a build has its folder of that name")
     return name
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from policyengine.compiler.levels import findings, levels_of
+from policyengine.compiler.levels import READY, findings, levels_of
 from policyengine.compiler.pipeline import analyse, assemble
-from policyengine.language.diagnostics import Diagnostic, NoPoliciesFound, Severity
+from policyengine.language.diagnostics import Diagnostic, NoPoliciesFound, Severity, diagnostic
 from policyengine.language.loader import Loaded, collect
 from policyengine.language.policyset import PolicySet
 from policyengine.language.source import top
@@ -98,11 +98,16 @@ def _compiled(loaded: Loaded, vocabulary: Vocabulary | None) -> list[Diagnostic]
     if loaded.project is None or not sound:
         return []
     policies = PolicySet(sound, loaded.project, loaded.report.sources)
-    targets = loaded.project.targets
     work = analyse(policies)
     program = assemble(work)
     found = [*work.diagnostics]
-    found += findings(program, levels_of(program, targets), policies, allow_unenforced=False)
+    for target in loaded.project.targets:
+        if target not in READY:
+            message = f"target `{target}` cannot be compiled for yet"
+            hint = f"leave it out of the project's `targets`; there are {', '.join(READY)}"
+            found.append(diagnostic("not-enforceable", message, top(loaded.project_file), hint=hint))
+    levels = levels_of(program, [target for target in loaded.project.targets if target in READY])
+    found += findings(program, levels, policies, allow_unenforced=False)
     if vocabulary is not None and not work.diagnostics:
         from policyengine.lint.binding import refusals
 

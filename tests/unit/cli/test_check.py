@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from policyengine.compiler.artifacts import MODULES
+from policyengine.compiler.levels import READY
 from policyengine.language import codes
 from tests.unit.cli.conftest import BAN, Run, Write
 from tests.vocabularies import small_path
@@ -99,6 +101,29 @@ def test_check_reports_what_compile_refuses(
     assert names(checked.out) == expected
     assert (checked.code == 0) is (compiled.code == 0)
     assert set(names(compiled.err)) <= set(expected)
+
+
+@pytest.mark.parametrize(
+    ("project", "name", "what"),
+    [
+        ("targets: [vllm, trtllm-llm]\n", "not-enforceable", "target `trtllm-llm` cannot be compiled for yet"),
+        ("package: trtllm\n", "invalid-value", "a package `trtllm` would lie where a build has its folder"),
+        ("package: dist\n", "invalid-value", "a package `dist` would lie where a build has its folder"),
+    ],
+)
+def test_a_project_that_cannot_be_compiled(
+    run: Run, write: Write, tmp_path: Path, project: str, name: str, what: str
+) -> None:
+    policies = write(project=project, a="targets: [vllm]\n" + BAN)
+    checked = run("check", policies)
+    assert (checked.code, names(checked.out)) == (1, [name])
+    assert what in checked.out
+    assert f"{policies}/policyengine.yaml:" in checked.out
+    assert run("compile", policies, "-o", tmp_path / "build").code == 2
+
+
+def test_the_targets_that_check_knows_are_those_of_compile() -> None:
+    assert tuple(MODULES) == READY
 
 
 def test_variables_are_set(run: Run, write: Write) -> None:
@@ -254,6 +279,7 @@ def test_no_policies_exit_3(run: Run, tmp_path: Path) -> None:
         ["POLICIES", "--set", "name"],
         ["POLICIES", "--set", "1 2=x"],
         ["POLICIES", "--tokenizer", "missing"],
+        ["POLICIES", "--tokenizer", ""],
         ["POLICIES", "--tokenizer", "POLICIES"],
     ],
 )

@@ -90,6 +90,8 @@ def test_what_requests_may_pass_to_a_bundle(run: Run, write: Write, tmp_path: Pa
         (["--bundle", "gone"], "gone"),
         (["--bundle", "bundle", "--check"], "--bundle prints a schema"),
         (["--bundle", "bundle", "folder"], "--bundle prints a schema"),
+        (["--bundle", ""], "--bundle is empty"),
+        ([""], "the folder is empty"),
         (["a", "b"], "Usage"),
         (["--kind", "policy"], "Usage"),
     ],
