@@ -11,7 +11,7 @@ from policyengine.cli import options
 
 def run(
     code: Annotated[
-        str | None, typer.Argument(metavar="[CODE|NAME]", help="For instance PE103 or forced-contains-banned.")
+        str | None, typer.Argument(metavar="CODE|NAME", help="For instance PE103 or forced-contains-banned.")
     ] = None,
 ) -> None:
     """Print the page of a diagnostic; without one, list all of them."""

@@ -13,7 +13,7 @@ from policyengine.cli.exits import fail
 
 def run(
     directory: Annotated[
-        str | None, typer.Argument(metavar="[DIR]", help="Where the schemas go.", show_default="schemas")
+        str | None, typer.Argument(metavar="DIR", help="Where the schemas go.", show_default="schemas")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 if DIR does not hold what would be written.")
