@@ -13,6 +13,9 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 def decode(data: bytes) -> tuple[str, bytes]:
     """The characters of `data`, and the bytes at its end that begin a character which is not complete yet."""
     text, used = codecs.utf_8_decode(data, "replace", False)
+    if len(data) - used == 2 and data[used] == 0xED and data[used + 1] >= 0xA0:
+        # Python waits here, although only surrogates would follow, which UTF-8 does not have.
+        return text + 2 * REPLACEMENT, b""
     return text, data[used:]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policyengine.automata import utf8
@@ -117,6 +117,8 @@ def test_tables_agree_with_text(case: Case, choices: list[int]) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=12), st.integers(0, 12))
+@example(b"\xed\xa0", 0)
+@example(b"\xed\xa0\x80", 1)
 def test_characters_in_pieces(data: bytes, cut: int) -> None:
     """Decoding in two pieces through `finish` gives what decoding at once gives."""
     text, pending = utf8.decode(data[:cut])
