@@ -47,12 +47,13 @@ def run(
     ] = False,
 ) -> None:
     """Compile policies to what vLLM and TensorRT-LLM load."""
-    from policyengine.compiler.artifacts import MODULES, build, check_package
-    from policyengine.compiler.levels import findings, levels_of
+    from policyengine.compiler.artifacts import MODULES, build
+    from policyengine.compiler.levels import findings, levels_of, nothing_runs
     from policyengine.compiler.output import OutputError, clean, differences, write
     from policyengine.compiler.pipeline import compile_policies
     from policyengine.compiler.summary import summary
     from policyengine.language import NoPoliciesFound, PolicyError, load
+    from policyengine.language.packages import package_problem
     from policyengine.language.render import render
 
     # An empty value is an unset variable of a shell; it must not mean the working directory, or the default.
@@ -67,7 +68,7 @@ def run(
         if missing:
             fail(f"target `{missing[0]}` cannot be compiled for yet; there are {', '.join(MODULES)}")
         name = policies.project.package if package is None else package
-        problem = check_package(name)
+        problem = package_problem(name)
         if problem:
             fail(f"{problem}: choose another one with --package")
         program = compile_policies(policies)
@@ -75,11 +76,16 @@ def run(
         typer.echo(str(error), err=True)
         raise typer.Exit(exits.NOTHING if isinstance(error, NoPoliciesFound) else exits.FAILED) from None
 
-    found = findings(program, levels_of(program, targets), policies, allow_unenforced=allow_unenforced)
+    levels = levels_of(program, targets)
+    advice = "compile for others with --target, or accept it with --allow-unenforced"
+    found = findings(program, levels, policies, allow_unenforced=allow_unenforced, advice=advice)
     if found:
         typer.echo(render(found, policies.sources), err=True)
     if any(one.severity == "error" for one in found):
         raise typer.Exit(exits.FAILED)
+    nothing = nothing_runs(program, levels)
+    if nothing:
+        fail(nothing)
 
     made = build(program, targets=targets, package=name, with_wheel=wheel)
     try:

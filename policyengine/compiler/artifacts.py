@@ -5,8 +5,6 @@ Nothing is written here (`output` does that), so that `--check` compares the ver
 
 from __future__ import annotations
 
-import keyword
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +12,10 @@ from typing import Any
 from policyengine.compiler.levels import Levels, levels_of
 from policyengine.compiler.packaging import record, wheel
 from policyengine.compiler.templates import render
+from policyengine.language.packages import package_problem
 from policyengine.requests import request_schema
 from policyengine.runtime.bundle import ARRAYS, MANIFEST, to_files
 from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Program, RulePlan
-
-# Names that an importable folder beside `vllm/` and `trtllm/` must not have.
-_TAKEN = frozenset({"dist", "policyengine", "tensorrt_llm", "torch", "trtllm", "vllm"}) | sys.stdlib_module_names
 
 REPORT = "REPORT.md"
 # Target: its module in the package, its configuration file, and the templates of both.
@@ -46,18 +42,9 @@ class Build:
         return len(self.tree[f"{self.package}/{name}"])
 
 
-def check_package(name: str) -> str | None:
-    """Why a name is no good for the package; None if it is."""
-    if not name.isascii() or not name.isidentifier() or keyword.iskeyword(name):
-        return f"`{name}` is not a Python package name"
-    if name in _TAKEN:
-        return f"`{name}` is the name of another package"
-    return None
-
-
 def build(program: Program, *, targets: Iterable[str], package: str, with_wheel: bool = False) -> Build:
     """All files of a compiled program for these targets; raises ValueError for a package name that cannot be used."""
-    problem = check_package(package)
+    problem = package_problem(package)
     if problem:
         raise ValueError(problem)
     chosen = tuple(target for target in MODULES if target in set(targets))

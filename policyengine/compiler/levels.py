@@ -16,6 +16,8 @@ TARGETS = ("vllm", "trtllm", "trtllm-llm")
 # Those that can be compiled for; see `artifacts.MODULES`.
 READY = ("vllm", "trtllm")
 
+_NO_TEXT = "vLLM's server text level is not supported yet"
+
 How = Literal["tokens", "text", "inactive", "left out", "not enforced"]
 
 
@@ -25,18 +27,25 @@ class Level:
 
     how: "tokens" and "text" say where the rule acts; "inactive": by its own `when`; "left out": by the policy's own
     `targets`; "not enforced": the target cannot.
-    blame: what a "not enforced" is about: the rule, or its policy's activation.
+    blame: what a "not enforced" is about: the rule, its action, or its policy's activation.
     """
 
     how: How
     detail: str = ""
-    blame: Literal["rule", "activation"] = "rule"
+    blame: Literal["rule", "action", "activation"] = "rule"
+
+    @property
+    def runs(self) -> bool:
+        """Whether the target runs the rule."""
+        return self.how in ("tokens", "text")
 
     def __str__(self) -> str:
         if not self.detail:
             return self.how
         return f"{self.how}: {self.detail}" if self.how == "not enforced" else f"{self.how} ({self.detail})"
 
+
+_LEFT_OUT = "left out (targets)"
 
 # One entry a rule (in the program's order), and in it one a selected target.
 Levels = tuple[Mapping[str, Level], ...]
@@ -58,14 +67,14 @@ def _level(rule: RulePlan, policy: PolicyPlan, target: str) -> Level:
 
 def _vllm(rule: RulePlan, policy: PolicyPlan) -> Level:
     if policy.activation == "assigned":
-        return Level("not enforced", "not yet: nothing assigns policies to requests", "activation")
+        return Level("not enforced", "assigning policies to requests is not supported yet", "activation")
     on = _only_on(rule)
     if isinstance(rule.body, RewritePlan):
-        return Level("not enforced", "not yet: a rewrite needs the text level of the server")
+        return Level("not enforced", f"{_NO_TEXT}; a rewrite acts on text")
     if not isinstance(rule.body, BanPlan) or rule.body.token_ids:
         return Level("tokens", on)
     if not rule.body.avoid:
-        return Level("not enforced", f"not yet: {rule.body.text_action.kind} needs the text level of the server")
+        return Level("not enforced", f"{_NO_TEXT}; {rule.body.text_action.kind} acts on text", "action")
     return Level("tokens", ", ".join(filter(None, (on, "fallback: not yet"))))
 
 
@@ -84,7 +93,7 @@ def _trtllm(rule: RulePlan, policy: PolicyPlan) -> Level:
 
 
 def _trtllm_llm(rule: RulePlan, policy: PolicyPlan) -> Level:
-    return Level("not enforced", "not yet: there is no processor for the LLM API")
+    return Level("not enforced", "TensorRT-LLM's LLM API is not supported yet")
 
 
 def _only_on(rule: RulePlan) -> str:
@@ -98,39 +107,88 @@ _ENGINES: Mapping[str, Callable[[RulePlan, PolicyPlan], Level]] = {
 }
 
 
+def nothing_runs(program: Program, levels: Levels) -> str | None:
+    """Why these targets run no rule at all, in words; None where one runs something."""
+    if any(level.runs for row in levels for level in row.values()):
+        return None
+    selected = list(levels[0]) if levels else []
+    ready = [target for target in _named(program) if target in READY and target not in selected]
+    offer = ", ".join(f"--target {target}" for target in ready)
+    why = {str(level) for row in levels for level in row.values()}
+    if why != {_LEFT_OUT}:
+        reason = f"each rule is {', or '.join(sorted(why))}"
+    elif offer:
+        reason = f"the policies' own `targets` leave them out; compile with {offer}"
+    else:
+        reason = f"the policies are for {_targets(_named(program))} only, which cannot be compiled for yet"
+    return f"nothing would be enforced: no rule runs on {_targets(selected)}: {reason}"
+
+
 def findings(
-    program: Program, levels: Levels, policies: PolicySet, *, allow_unenforced: bool
+    program: Program, levels: Levels, policies: PolicySet, *, allow_unenforced: bool, advice: str = ""
 ) -> tuple[Diagnostic, ...]:
-    """What selected targets cannot enforce, each at its line, and policies that no selected target runs."""
+    """What selected targets cannot enforce, each at its line, and policies that no selected target runs.
+
+    advice: what else helps, for a command that has options for it.
+    """
     said = {policy.name: policy for policy in policies.policies}
     found: dict[tuple[Span, str], Diagnostic] = {}
     for rule, row in zip(program.rules, levels, strict=True):
-        policy = said[program.policies[rule.policy].name]
+        plan = program.policies[rule.policy]
+        policy = said[plan.name]
         for target, level in row.items():
             if level.how == "not enforced":
-                one = _not_enforceable(policy, rule, target, level, allow_unenforced)
+                helps = [_other_way(rule, target, level, row), advice]
+                one = _not_enforceable(policy, rule, target, level, helps, allow_unenforced)
                 found[one.span, target] = one
         if row and all(level.how == "left out" for level in row.values()):
             found[policy.span, ""] = diagnostic(
                 "left-out-everywhere",
                 f"no selected target runs policy `{policy.name}`",
                 policy.span,
-                hint=f"its `targets` leave out {', '.join(row)}",
+                hint=_left_out(plan, row),
             )
     return tuple(sorted(found.values(), key=lambda one: one.sort_key))
 
 
-def _not_enforceable(policy: Policy, rule: RulePlan, target: str, level: Level, allow: bool) -> Diagnostic:
+def _left_out(policy: PolicyPlan, selected: Iterable[str]) -> str:
+    if not set(policy.targets) & set(READY):
+        return f"its `targets` name only {_targets(policy.targets)}, which cannot be compiled for yet"
+    return f"its `targets` leave out {', '.join(selected)}"
+
+
+def _not_enforceable(
+    policy: Policy, rule: RulePlan, target: str, level: Level, helps: Iterable[str], allow: bool
+) -> Diagnostic:
     where: Rule = next(one for one in policy.rules if one.id == rule.id)
     if level.blame == "activation":
         what, span = f"policy `{policy.name}` is {policy.activation}, which", policy.span
     else:
         what, span = f"rule `{policy.name}/{rule.id}`", where.body_span
+    if level.blame == "action" and where.action_span is not None:
+        span = where.action_span
     return diagnostic(
         "not-enforceable",
         f"{what} cannot be enforced on target `{target}`: {level.detail}",
         span,
-        hint=f"leave the target out with `targets:` in the policy, select others with --target, or accept it with "
-        f"--allow-unenforced: `{target}` will then not hold this",
+        hint="; or ".join(filter(None, helps)),
         severity="warning" if allow else None,
     )
+
+
+def _other_way(rule: RulePlan, target: str, level: Level, row: Mapping[str, Level]) -> str:
+    """What to write instead of what a target cannot do."""
+    rest = [other for other, its in row.items() if its.how not in ("not enforced", "left out")]
+    leave = f"give the policy `targets: [{', '.join(rest)}]`: `{target}` will then not hold it"
+    ways = ["use `action: avoid`"] if level.blame == "action" else []
+    if rest:
+        ways.append(leave)
+    return "; or ".join(ways) or f"leave `{target}` out of the `targets`"
+
+
+def _named(program: Program) -> list[str]:
+    return [target for target in TARGETS if any(target in policy.targets for policy in program.policies)]
+
+
+def _targets(names: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)

@@ -33,7 +33,9 @@ def summary(program: Program, made: Build, output: Path, *, changed: bool) -> st
 
 
 def _next(made: Build, output: Path) -> list[str]:
-    lines = [f"  PYTHONPATH={output} {_COMMANDS[target]} {output / CONFIGS[target][0]}" for target in made.targets]
+    """What to run, for the targets that run a rule."""
+    running = [target for target in made.targets if any(row[target].runs for row in made.levels)]
+    lines = [f"  PYTHONPATH={output} {_COMMANDS[target]} {output / CONFIGS[target][0]}" for target in running]
     return ["next:", *lines]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
-import re
-import sys
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
@@ -12,6 +9,8 @@ from pydantic import AfterValidator, Field
 
 from policyengine.language import limits, nodes
 from policyengine.language.diagnostics import quoted
+from policyengine.language.packages import NAME as PACKAGE_NAME
+from policyengine.language.packages import package_problem
 from policyengine.language.policy import VERSION, Targets, Version
 from policyengine.language.policyset import Project
 from policyengine.language.reading import Reading
@@ -20,19 +19,11 @@ from policyengine.language.variables import NAME
 
 FILE_NAME = "policyengine.yaml"
 
-_PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# The build folder goes on PYTHONPATH: a package of one of these names would hide the real one.
-_TAKEN = frozenset({"policyengine", "vllm", "tensorrt_llm", "torch", "numpy", "pydantic", "transformers"})
-_FOLDERS = ("dist", "trtllm")
-
 
 def _package(name: str) -> str:
-    if not _PACKAGE.fullmatch(name) or keyword.iskeyword(name) or len(name) > limits.NAME_LENGTH.default:
-        raise problem("invalid-value", f"{quoted(name)} is no name for a Python package")
-    if name in _TAKEN or name in sys.stdlib_module_names:
-        raise problem("invalid-value", f"a package {quoted(name)} would hide the one that Python has")
-    if name in _FOLDERS:
-        raise problem("invalid-value", f"a package {quoted(name)} would lie where a build has its folder of that name")
+    problem_found = package_problem(name)
+    if problem_found:
+        raise problem("invalid-value", problem_found)
     return name
 
 
@@ -49,7 +40,7 @@ class ProjectForm(Strict):
     package: Annotated[str, AfterValidator(_package)] = Field(
         "policy_bundle",
         description="The name of the importable package that is compiled. It must hide no other package.",
-        json_schema_extra={"pattern": f"^{_PACKAGE.pattern}$", "maxLength": limits.NAME_LENGTH.default},
+        json_schema_extra={"pattern": f"^{PACKAGE_NAME.pattern}$", "maxLength": limits.NAME_LENGTH.default},
     )
     variables: dict[str, str] = Field(
         default_factory=dict,

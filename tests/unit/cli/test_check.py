@@ -87,7 +87,7 @@ def test_a_wrong_project_file_is_reported_and_targets_are_not_guessed(run: Run, 
             ["conflicting-rewrites"],
         ),
         ({"a": "targets: [vllm]\nrules: {r: {ban: {phrases: [a]}, action: redact}}\n"}, ["not-enforceable"]),
-        ({"a": "targets: [trtllm-llm]\n" + BAN}, ["left-out-everywhere"]),
+        ({"a": "targets: [trtllm-llm]\n" + BAN, "b": BAN}, ["left-out-everywhere"]),
         ({"a": CONTRADICTION, "b": TOKENS}, ["forced-contains-banned", "not-enforceable"]),
     ],
 )

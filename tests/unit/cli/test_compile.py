@@ -110,8 +110,12 @@ def test_the_projects_targets_are_the_default(run: Run, write: Write, tmp_path: 
             ":2:9",
             "policy `a` is on_request, which cannot be enforced on target `trtllm`: the hook sees no request",
         ),
-        (REDACT, ":3:17", "rule `a/names` cannot be enforced on target `vllm`: not yet: redact needs"),
-        ("rules: {loud: {rewrite: {to: upper}}}\n", ":3:16", "on target `vllm`: not yet: a rewrite needs"),
+        (
+            REDACT,
+            ":3:53",
+            "rule `a/names` cannot be enforced on target `vllm`: vLLM's server text level is not supported yet; redact",
+        ),
+        ("rules: {loud: {rewrite: {to: upper}}}\n", ":3:16", "on target `vllm`: vLLM's server text level is not"),
     ],
 )
 def test_what_a_target_cannot_enforce_is_an_error_at_its_line(
@@ -129,14 +133,54 @@ def test_what_a_target_cannot_enforce_is_an_error_at_its_line(
     allowed = run("compile", policies, "-o", build, "--allow-unenforced")
     assert allowed.code == 0
     assert "warning[PE206 not-enforceable]" in allowed.err
+    assert "--target" in result.err
+    assert "--allow-unenforced" in result.err
     assert "not enforced: " in allowed.out
 
 
 def test_a_policy_that_no_selected_target_runs_gets_a_warning(run: Run, write: Write, tmp_path: Path) -> None:
-    policies = write(a="targets: [trtllm]\n" + REDACT)
+    policies = write(a="targets: [trtllm]\n" + REDACT, b=BAN)
     result = run("compile", policies, "-o", tmp_path / "build", "--target", "vllm")
     assert result.code == 0
     assert "warning[PE207 left-out-everywhere]: no selected target runs policy `a`" in result.err
+
+
+@pytest.mark.parametrize(
+    ("policy", "target", "why"),
+    [
+        (
+            "targets: [trtllm]\n" + REDACT,
+            "vllm",
+            "no rule runs on `vllm`: the policies' own `targets` leave them out; compile with --target trtllm",
+        ),
+        (
+            "targets: [trtllm-llm]\n" + FORCE,
+            "vllm",
+            "no rule runs on `vllm`: the policies are for `trtllm-llm` only, which cannot be compiled for yet",
+        ),
+        (
+            "rules: {x: {ban: {phrases: [a]}, when: {device: [cpu]}}}\n",
+            "trtllm",
+            "no rule runs on `trtllm`: each rule is inactive (on cpu only)",
+        ),
+        (FORCE, "trtllm", "no rule runs on `trtllm`: each rule is not enforced: the hook sees text, not tokens"),
+    ],
+)
+def test_a_bundle_that_enforces_nothing_is_not_written(
+    run: Run, write: Write, tmp_path: Path, policy: str, target: str, why: str
+) -> None:
+    """A deployment that is green and holds nothing is the worst that a mistake in `targets` can give."""
+    build = tmp_path / "build"
+    result = run("compile", write(a=policy), "-o", build, "--target", target, "--allow-unenforced")
+    assert (result.code, result.out, build.exists()) == (2, "", False)
+    assert f"error: nothing would be enforced: {why}\n" in result.err
+
+
+def test_a_target_that_runs_no_rule_is_not_what_to_run_next(run: Run, write: Write, tmp_path: Path) -> None:
+    result = run("compile", write(a="targets: [vllm]\n" + BAN), "-o", tmp_path / "build")
+    assert result.code == 0
+    assert "vllm serve MODEL" in result.out
+    assert "trtllm-serve" not in result.out
 
 
 def test_a_target_that_is_not_there_yet(run: Run, write: Write, tmp_path: Path) -> None:
@@ -182,6 +226,7 @@ def test_no_policies_exit_3(run: Run, tmp_path: Path) -> None:
         ["compile", "POLICIES", "-o", "BUILD", "--package", ""],
         ["compile", "POLICIES", "-o", "BUILD", "--package", "no-name"],
         ["compile", "POLICIES", "-o", "BUILD", "--package", "vllm"],
+        ["compile", "POLICIES", "-o", "BUILD", "--package", "numpy"],
         ["compile", "POLICIES", "-o", "BUILD", "--frobnicate"],
         ["compile", "missing", "-o", "BUILD"],
         ["frobnicate"],

@@ -18,8 +18,9 @@ import pytest
 import yaml
 
 import policyengine as pe
-from policyengine.compiler.artifacts import Tree, build, check_package
+from policyengine.compiler.artifacts import Tree, build
 from policyengine.compiler.output import write
+from policyengine.language.packages import package_problem
 from tests.unit.compiler.conftest import RULES, Make, files
 
 # -- reproducible -----------------------------------------------------------------------------------------------------
@@ -104,9 +105,9 @@ def test_an_open_bundle_of_a_build_is_the_program(tree: Tree, make: Make, tmp_pa
     assert pe.open_bundle(tmp_path / "build" / "policy_bundle").digest == pe.compile(make(a=RULES)).digest
 
 
-@pytest.mark.parametrize("name", ["no-name", "1st", "class", "vllm", "trtllm", "dist", "json", "", "größe"])
+@pytest.mark.parametrize("name", ["no-name", "1st", "class", "vllm", "trtllm", "dist", "json", "", "größe", "numpy"])
 def test_names_that_a_package_cannot_have(make: Make, name: str) -> None:
-    assert check_package(name)
+    assert package_problem(name)
     with pytest.raises(ValueError, match="package"):
         build(pe.compile(make(a=RULES)), targets=["vllm"], package=name)
 

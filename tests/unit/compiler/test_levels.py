@@ -8,7 +8,8 @@ import policyengine as pe
 from policyengine.compiler.levels import TARGETS, findings, levels_of
 from tests.unit.compiler.conftest import Make
 
-YET = "not enforced: not yet: there is no processor for the LLM API"
+YET = "not enforced: TensorRT-LLM's LLM API is not supported yet"
+NO_TEXT = "vLLM's server text level is not supported yet"
 
 
 @pytest.mark.parametrize(
@@ -18,22 +19,22 @@ YET = "not enforced: not yet: there is no processor for the LLM API"
         ("{ban: {phrases: [a]}, fallback: redact}", "tokens (fallback: not yet)", "text (fallback: redact)"),
         (
             "{ban: {phrases: [a]}, action: redact}",
-            "not enforced: not yet: redact needs the text level of the server",
+            f"not enforced: {NO_TEXT}; redact acts on text",
             "text (redact)",
         ),
         (
             "{ban: {phrases: [a]}, action: terminate}",
-            "not enforced: not yet: terminate needs the text level of the server",
+            f"not enforced: {NO_TEXT}; terminate acts on text",
             "text (terminate)",
         ),
         (
             "{ban: {phrases: [a]}, action: block}",
-            "not enforced: not yet: block needs the text level of the server",
+            f"not enforced: {NO_TEXT}; block acts on text",
             "text (block)",
         ),
         (
             "{rewrite: {to: lower}}",
-            "not enforced: not yet: a rewrite needs the text level of the server",
+            f"not enforced: {NO_TEXT}; a rewrite acts on text",
             "text",
         ),
         ("{ban: {token_ids: [3]}}", "tokens", "not enforced: the hook sees text, not tokens"),
@@ -85,6 +86,35 @@ def test_a_policy_is_blamed_once_for_its_activation_and_each_rule_for_itself(mak
         ("b.yaml", 3, "error"),
         ("b.yaml", 3, "error"),
     ]
+
+
+def test_help_names_no_option_unless_the_command_has_it(make: Make) -> None:
+    policies = make(a="rules: {x: {ban: {phrases: [a]}, action: redact}}\n")
+    program = pe.compile(policies)
+    levels = levels_of(program, TARGETS[:2])
+    plain, more = (
+        findings(program, levels, policies, allow_unenforced=False, advice=advice)[0].help
+        for advice in ("", "wait with --patience")
+    )
+    assert plain == "use `action: avoid`; or give the policy `targets: [trtllm]`: `vllm` will then not hold it"
+    assert more == f"{plain}; or wait with --patience"
+
+
+def test_help_offers_no_target_that_does_not_run_the_rule(make: Make) -> None:
+    policies = make(a="rules: {x: {min_tokens: 3}}\n")
+    program = pe.compile(policies)
+    (one,) = findings(program, levels_of(program, ["trtllm"]), policies, allow_unenforced=False)
+    assert one.help == "leave `trtllm` out of the `targets`"
+
+
+def test_a_policy_for_a_target_that_is_not_there_yet_says_so(make: Make) -> None:
+    policies = make(a="targets: [trtllm-llm]\nrules: {x: {min_tokens: 3}}\n")
+    program = pe.compile(policies)
+    (one,) = findings(program, levels_of(program, ["vllm"]), policies, allow_unenforced=False)
+    assert (one.name, one.help) == (
+        "left-out-everywhere",
+        "its `targets` name only `trtllm-llm`, which cannot be compiled for yet",
+    )
 
 
 def test_compile_in_python_does_not_ask_what_a_target_can_do(make: Make) -> None:
