@@ -31,7 +31,7 @@ from policyengine.language.source import Report, Source, top
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # What YAML does not call printable, and the line breaks of YAML 1.1 that 1.2 reads as ordinary characters.
-_REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\\A\ufeff")
+_REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]|\\A\ufeff")
 _PROPERTY = re.compile(r"[&*!][^\s,\[\]{}]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
