@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from policyengine.runtime.text_session import Verdict
 
 _KEPT = 1 << 16  # nodes, and edges, of one plan; then all are forgotten
-_LONGEST = 64  # characters of a chunk, and of what is held, that are worth remembering
+_LONGEST = 64  # characters of a chunk that are worth remembering
+_HELD = 16  # pieces held that are: each new chunk copies them, and few outputs hold the same ones
 
 
 class Edge(NamedTuple):
@@ -84,7 +85,7 @@ def glide(node: Node, chunk: str) -> tuple[Node, str] | None:
             state, _, hits = step(state, ch)
             if hits:
                 return None
-        if scanner.live(state):
+        if scanner.longest(state):
             return None
         states.append(state)
     after = tuple(states)
@@ -94,7 +95,7 @@ def glide(node: Node, chunk: str) -> tuple[Node, str] | None:
 def node_of(window: Window) -> Node | None:
     """The node of a window whose text was released; None where a redaction is still open, or too much is held."""
     stack, base, plan = window.stack, window.base, window.plan
-    if len(stack) > _LONGEST or any(piece.leader is not None for piece in stack):
+    if len(stack) > _HELD or any(piece.leader is not None for piece in stack):
         return None
     origin = stack[0].start if stack else window.position
     begins = [[place - origin for place in places] for places in window.begins]
@@ -107,10 +108,7 @@ def node_of(window: Window) -> Node | None:
         copy.orig = window.orig.copy()
         copy.begins = begins
         copy.base = Piece(0, 0, "", None, True, base.states, (0,) * len(plan.scanners))
-        for piece in stack:
-            counts = tuple(count - below for count, below in zip(piece.counts, base.counts, strict=True))
-            moved = Piece(piece.start - origin, piece.end - origin, piece.text, None, False, piece.states, counts)
-            copy.stack.append(moved)
+        copy.stack = [piece.moved(origin, base.counts) for piece in stack]
         if len(plan.nodes) >= _KEPT:
             _forget(plan)
         node = plan.nodes[key] = Node(copy)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from policyengine.runtime.program import BanPlan, Component, Program, Request, RewritePlan, TextAction
@@ -48,6 +49,20 @@ class Effect(NamedTuple):
     ends: bool
 
 
+class Source(NamedTuple):
+    """What an effect revives: matches that reach `found` symbols back, and those live `after` it that began before.
+
+    own: how many symbols the effect itself adds.
+    """
+
+    found: tuple[int, ...]
+    after: int  # a state
+    own: int
+
+
+NOTHING = 0  # the choice that puts nothing in place of a match, which is what a unit that grows does
+
+
 class Scanner:
     """The automaton of one component, read by characters. Safe to share; everything it keeps is a cache."""
 
@@ -55,12 +70,14 @@ class Scanner:
         self.automaton = component.automaton
         self.rules = component.rules
         self.actions = tuple(dict.fromkeys(action for rule in component.rules if (action := actions[rule]) is not None))
-        self.effects: tuple[Effect, ...] = ()  # of all rules; set by the plan
-        self.endings: tuple[Effect, ...] = ()  # of those that end the output
+        # What may be put in place of a match, by choice; and which choice holds the effects of all rules, and which
+        # those that end the output. Set by the plan; the first is `NOTHING`.
+        self.choices: tuple[tuple[Effect, ...], ...] = ()
+        self.effects = self.endings = NOTHING
         self._table = component.automaton.folding.table
         self._steps: dict[int, Step] = {}
-        self._live: dict[int, tuple[int, ...]] = {}
-        self._reach: dict[tuple[int, Effect], tuple[int, ...]] = {}
+        self._links: dict[int, tuple[int, int]] = {}  # by state: the longest live match, and the state without it
+        self._revived: dict[int, tuple[tuple[Source, ...], ...]] = {}
 
     def step(self, state: int, ch: str) -> Step:
         """Read one character."""
@@ -101,28 +118,56 @@ class Scanner:
         patterns = self.automaton.at_end(state)
         return tuple(Hit(0, self.automaton.pattern_length(p), self.rules[p]) for p in patterns)
 
-    def live(self, state: int) -> tuple[int, ...]:
+    def longest(self, state: int) -> int:
+        """The length, in symbols, of the longest partial match that can still complete; 0: none."""
+        return self.automaton.live_depth(state)
+
+    def live(self, state: int) -> Iterator[int]:
         """The lengths, in symbols, of all partial matches that can still complete; the longest first."""
-        known = self._live.get(state)
+        while True:
+            length, state = self._links.get(state) or self._link(state)
+            if not length:
+                return
+            yield length
+
+    def _link(self, state: int) -> tuple[int, int]:
+        automaton, at = self.automaton, state
+        if length := automaton.live_depth(state):
+            while automaton.depth[at] >= length:
+                at = int(automaton.fail[at])
+        self._links[state] = length, at
+        return length, at
+
+    def revived(self, state: int, choice: int) -> Iterator[Iterable[int]]:
+        """How many symbols back matches reach that a choice of effects, put here, completes or leaves alive.
+
+        In groups, each with the longest first.
+        """
+        for found, after, own in self._sources(state)[choice]:
+            yield found
+            yield (length - own for length in takewhile(own.__lt__, self.live(after)))
+
+    def _sources(self, state: int) -> tuple[tuple[Source, ...], ...]:
+        known = self._revived.get(state)
         if known is None:
-            automaton, lengths, at = self.automaton, [], state
-            while depth := automaton.live_depth(at):
-                lengths.append(depth)
-                while automaton.depth[at] >= depth:
-                    at = int(automaton.fail[at])
-            known = self._live[state] = tuple(lengths)
+            made = ((self._source(state, effect) for effect in choice) for choice in self.choices)
+            known = self._revived[state] = tuple(tuple(filter(None, sources)) for sources in made)
         return known
 
-    def reach(self, state: int, effect: Effect) -> tuple[int, ...]:
-        """How many symbols back from here matches reach that the effect, put here, completes or leaves alive."""
-        known = self._reach.get((state, effect))
-        if known is None:
-            after, count, hits = self.read(state, effect.text)
-            found = {hit.length - hit.end for hit in hits}
-            ahead = [hit.length for hit in self.at_end(after)] if effect.ends else self.live(after)
-            found.update(length - count for length in ahead)
-            known = self._reach[state, effect] = tuple(sorted(n for n in found if n > 0))
-        return known
+    def _source(self, state: int, effect: Effect) -> Source | None:
+        found: list[int] = []
+        after, own = state, 0
+        for ch in effect.text:
+            if not self.longest(after):
+                break  # what begins inside the effect is none of what it revives
+            after, symbols, hits = self.step(after, ch)
+            found += [hit.length - hit.end - own for hit in hits]
+            own += symbols
+        if effect.ends:
+            found += [hit.length - own for hit in self.at_end(after)]
+            after = self.automaton.START  # nothing is live
+        found = sorted({back for back in found if back > 0}, reverse=True)
+        return Source(tuple(found), after, own) if found or self.longest(after) > own else None
 
 
 def replacement(action: TextAction) -> str:
@@ -139,6 +184,7 @@ class TextPlan:
         rewrite: what becomes of every character that leaves; None: nothing, unless `silent`.
         silent: no text ever leaves.
         holds: nothing leaves before the end, since a `block` rule may replace it all.
+        choices: what may be put in place of a match; `made`: which of them a match of a character may put there.
         fragile: replacements that hold a banned phrase themselves, so that they may have to be dropped.
         nodes, resting, known_chunks: see `text_memo`.
     """
@@ -165,6 +211,7 @@ class TextPlan:
         """Tell each scanner what its rules may put in place of a match."""
         redactions = {action for scanner in self.scanners for action in scanner.actions if action.kind == "redact"}
         self.fragile = frozenset(text for text in map(replacement, redactions) if self._banned(text))
+        choices: dict[tuple[Effect, ...], int] = {(Effect("", False),): NOTHING}
         for scanner in self.scanners:
             effects: list[Effect] = []
             for action in scanner.actions:
@@ -173,8 +220,13 @@ class TextPlan:
                     effects += [Effect("", False)] * (text in self.fragile)
                 elif action.kind == "terminate":
                     effects.append(Effect("", True))
-            scanner.effects = tuple(dict.fromkeys(effects))
-            scanner.endings = tuple(effect for effect in scanner.effects if effect.ends)
+            endings = tuple(effect for effect in effects if effect.ends)
+            scanner.effects = choices.setdefault(tuple(dict.fromkeys(effects)), len(choices))
+            scanner.endings = choices.setdefault(endings[:1], len(choices))
+        for scanner in self.scanners:
+            scanner.choices = tuple(choices)
+        self.choices = tuple(choices)
+        self.made = frozenset(choice for scanner in self.scanners for choice in (scanner.effects, scanner.endings))
 
     def _banned(self, text: str) -> bool:
         """Whether a phrase stands in the text, in the surroundings that suit it best."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import sub
 from typing import NamedTuple
 
 from policyengine.automata.phrases import PhraseAutomaton
-from policyengine.runtime.text_frontier import settled
+from policyengine.runtime.text_frontier import Cut, settled
 from policyengine.runtime.text_plan import TextPlan, replacement
 
 START = PhraseAutomaton.START
@@ -46,6 +47,7 @@ class Piece:
 
     leader: None for a character; for a unit the (start, -end, rule) of the match whose replacement it shows.
     states, counts: by scanner, the state after the piece, and how many symbols were read up to there.
+    cut: what a cut after the piece would bring back, once `text_frontier` asked.
     """
 
     start: int
@@ -55,6 +57,15 @@ class Piece:
     sent: bool
     states: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
+    cut: Cut | None = None
+
+    def moved(self, places: int, symbols: tuple[int, ...]) -> Piece:
+        """The same piece of a character in a window that begins so much later. `symbols`: by scanner."""
+        if not places:
+            return self  # no character was released, so no symbol was
+        counts = tuple(map(sub, self.counts, symbols))
+        cut = self.cut and self.cut.moved(places)
+        return Piece(self.start - places, self.end - places, self.text, None, False, self.states, counts, cut)
 
 
 class Window:
@@ -275,20 +286,20 @@ class Window:
         if count:
             self.out += [piece.text for piece in stack[:count] if not piece.sent]
             last = stack[count - 1]
-            opened = [begins[-live[0]] for begins, live in zip(self.begins, self.live(), strict=True) if live]
+            opened = (begins[-n] for begins, n in zip(self.begins, self._longest(), strict=True) if n)
             if last.leader is not None and any(start < last.end for start in opened):
                 # A match that began inside this unit may still lengthen it, though not change what it shows.
-                stack[count - 1] = Piece(last.start, last.end, last.text, last.leader, True, last.states, last.counts)
+                stack[count - 1] = replace(last, sent=True)
                 count -= 1
             if count:
                 self.base = stack[count - 1]
                 del stack[:count]
-        for begins, live in zip(self.begins, self.live(), strict=True):
-            del begins[: len(begins) - (live[0] if live else 0)]
+        for begins, n in zip(self.begins, self._longest(), strict=True):
+            del begins[: len(begins) - n]
 
-    def live(self) -> list[tuple[int, ...]]:
-        """By scanner, the lengths of the live matches of the original text."""
-        return [scanner.live(state) for scanner, state in zip(self.plan.scanners, self.orig, strict=True)]
+    def _longest(self) -> list[int]:
+        """By scanner, the length of the longest live match of the original text; 0: none."""
+        return [scanner.longest(state) for scanner, state in zip(self.plan.scanners, self.orig, strict=True)]
 
 
 VisibleHit = tuple[int, int, int, int]  # scanner, its first symbol, the symbol after its last, rule

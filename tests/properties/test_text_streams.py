@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ from tests import text_oracle
 from tests.oracle import Phrase, find
 from tests.properties import texts
 from tests.streams import cut, run, splits
-from tests.text_programs import Rule, program
+from tests.text_programs import Rule, ban, program
 
 _LETTERS = st.sampled_from(["ab", "abc", "ab ", "ab c", "a1 !", "aAé中"])
 _NOT_IN_REDACTED = st.sampled_from(["xy", "xyz", "xy ", "xy z", "x1 !", "xXñ中"])
@@ -137,3 +139,32 @@ def test_no_more_is_held_than_a_match_may_need(example: tuple[list[Rule], str], 
         if verdict.action == "terminate":
             break
         assert session.held <= text_oracle.longest_live(read, rules)
+
+
+_LONG = 10_000
+_RUNAWAY = 10.0  # seconds of this process for such a text; it takes a fraction of one
+
+
+@pytest.mark.parametrize("size", [1, _LONG], ids=["by character", "whole"])
+@pytest.mark.parametrize(
+    ("phrase", "replacement", "text"),
+    [
+        ("a" * 400 + "b", "", "a" * _LONG),
+        ("a" * 400 + "b", "a", "a" * _LONG),
+        ("a" * 400 + "b", "x", "a" * _LONG),
+        ("=" * 10 + "x", "", "=" * _LONG),
+        ("a b", "", "a" + " " * _LONG),
+        ("ab", None, "a" + "\u200b" * _LONG),
+    ],
+)
+def test_held_text_is_not_searched_again(phrase: str, replacement: str | None, text: str, size: int) -> None:
+    """Where much of what was read can still change, a character costs what it costs at first.
+
+    Searched again with each chunk, the worst of these take hours: the limit does not depend on how fast a machine is.
+    """
+    session = program(ban(phrase, redact=replacement, match="substring"), max_hold=2 * _LONG).text_session()
+    start, seen = time.process_time(), ""
+    for at in range(0, len(text), size):
+        seen += session.feed(text[at : at + size]).text
+        assert time.process_time() - start < _RUNAWAY
+    assert seen + session.finish().text == text
