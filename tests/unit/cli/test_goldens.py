@@ -1,7 +1,7 @@
 """What a person sees for each mistake that only compiling finds, and how `check` exits for every mistake there is.
 
-A golden holds its files, each under a line `=== NAME`, then a line `=== check EXIT-CODE` and what `policyengine check .`
-prints; arguments may follow the code. `UPDATE_GOLDENS=1 pytest tests/unit/cli/test_goldens.py` rewrites the outputs,
+A golden holds its files, each under a line `=== NAME`, then a line `=== check EXIT-CODE` and what `check .` prints;
+arguments may follow the code. `UPDATE_GOLDENS=1 pytest tests/unit/cli/test_goldens.py` rewrites the outputs,
 not the codes. Mistakes that loading finds have theirs in `tests/unit/language/goldens`; here their exit code is added.
 """
 

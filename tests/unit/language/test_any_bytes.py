@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from hypothesis import strategies as st
 
 from policyengine.language import PolicyError, PolicySet, load
 from policyengine.language.render import Lines
+
+ROOT = Path(__file__).parents[3]
 
 VALID = b"""\
 # a policy
@@ -222,36 +226,36 @@ def test_values_of_every_type_in_every_place(seed: int) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"[" * 1_000_000,
-        b"{" * 1_000_000,
-        b"- " * 1_000_000,
-        b"? " * 500_000,
-        b"a: " * 500_000,
-        b"&a " * 500_000,
-        b"*a , " * 500_000,
-        b"[" + b"*a, " * 500_000 + b"]",
-        b"!" * 1_000_000,
-        b"'" * 1_000_001,
-        b'"' + b"\\x" * 500_000,
-        b"\xef\xbb\xbf" * 300_000,
-        b"\n" * 1_000_000,
-        b" " * 1_000_000 + b"a: b",
-        b"---\n" * 250_000,
-        b"a: 1\n" * 200_000,
-        b"#" * 1_000_000,
-        b"a: |\n" + b" \n" * 500_000,
-        b"\x00" * 1_000_000,
-        b"\xff" * 1_000_000,
-        b"version: 1\npolicy: p\nrules: {a: {ban: {phrases: [" + b"1, " * 300_000 + b"]}}}\n",
-        b"version: 1\npolicy: p\nrules: {a: {ban: {phrases: [" + b'"", ' * 200_000 + b"]}}}\n",
-    ],
-    ids=range(22),
-)
+# Each is a construct repeated until something would give way.
+ONE_THING = [
+    b"[" * 1_000_000,
+    b"{" * 1_000_000,
+    b"- " * 1_000_000,
+    b"? " * 500_000,
+    b"a: " * 500_000,
+    b"&a " * 500_000,
+    b"*a , " * 500_000,
+    b"[" + b"*a, " * 500_000 + b"]",
+    b"!" * 1_000_000,
+    b"'" * 1_000_001,
+    b'"' + b"\\x" * 500_000,
+    b"\xef\xbb\xbf" * 300_000,
+    b"\n" * 1_000_000,
+    b" " * 1_000_000 + b"a: b",
+    b"---\n" * 250_000,
+    b"a: 1\n" * 200_000,
+    b"#" * 1_000_000,
+    b"a: |\n" + b" \n" * 500_000,
+    b"\x00" * 1_000_000,
+    b"\xff" * 1_000_000,
+    b"version: 1\npolicy: p\nrules: {a: {ban: {phrases: [" + b"1, " * 300_000 + b"]}}}\n",
+    b"version: 1\npolicy: p\nrules: {a: {ban: {phrases: [" + b'"", ' * 200_000 + b"]}}}\n",
+]
+
+
+@pytest.mark.parametrize("content", ONE_THING, ids=range(len(ONE_THING)))
 def test_a_megabyte_of_one_thing(content: bytes) -> None:
-    """Repeated until something would give way; every one is refused, with a bounded number of diagnostics."""
+    """Every one is refused, with a bounded number of diagnostics."""
     found = read(content)
     assert isinstance(found, PolicyError)
     assert len(found.diagnostics) <= 1_001
@@ -262,3 +266,18 @@ def test_a_file_over_the_limit() -> None:
     found = read(VALID + b"#" * 2**24)
     assert isinstance(found, PolicyError)
     assert [one.name for one in found.diagnostics] == ["over-limit"]
+
+
+def test_memory_and_time_stay_bounded() -> None:
+    """All of them in one process of their own: far from what a machine that checks pull requests has."""
+    code = (
+        "import resource, sys\n"
+        "from tests.unit.language.test_any_bytes import ONE_THING, read\n"
+        "for content in ONE_THING:\n"
+        "    read(content)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert int(done.stdout) < 1_000_000  # KiB; the test's own imports and files are about 150,000 of them
