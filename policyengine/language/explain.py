@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from policyengine.language import nodes
+from policyengine.language import forms, nodes
 from policyengine.language.diagnostics import Label, listed, quoted, visible
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.scalars import resolve
@@ -98,7 +98,7 @@ def explain(error: Any, root: Node, key: Scalar | None, source: Source, report: 
         name = str(error["loc"][-1])
         if not _explained(name, _reported_keys(place.node, source, report)):
             where = place.key or _first_key(place.node) or place.node
-            report.add("missing-key", f"missing key `{name}`", where.span(source))
+            report.add("missing-key", f"missing key `{name}`", where.span(source), hint=forms.missing(name))
         return
     span = place.node.span(source)
     if report.reported_at(span):
@@ -112,13 +112,21 @@ def explain(error: Any, root: Node, key: Scalar | None, source: Source, report: 
         else:
             wanted = _KINDS[kind] + (" or `{param: name}`" if VALUE_TAG in error["loc"] else "")
             message = f"{place.subject} must be {wanted}, not {describe(place.node)}"
-            report.add("wrong-type", message, span, hint=_type_hint(kind, place.node))
+            meant = forms.parameter(place.node) if VALUE_TAG in error["loc"] else None
+            hint = forms.value(place.path, place.node) or _type_hint(kind, place.node) or meant
+            report.add("wrong-type", message, span, hint=hint)
     elif kind == "literal_error":
         allowed = re.findall(r"'([^']*)'", context["expected"])
         message = f"{place.subject} must be one of {listed(allowed)}, not {describe(place.node)}"
         text = place.node.text if isinstance(place.node, Scalar) else ""
         near = difflib.get_close_matches(text[:100].lower(), allowed, n=1)
-        report.add("invalid-value", message, span, hint=f"did you mean `{near[0]}`?" if near else None)
+        meant = f"did you mean `{near[0]}`?" if near else None
+        report.add(
+            "invalid-value",
+            message,
+            span,
+            hint=forms.value(place.path, place.node) or meant or forms.choice(place.path),
+        )
     elif kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
         number = describe(place.node)

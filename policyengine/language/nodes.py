@@ -27,6 +27,7 @@ from policyengine.language.diagnostics import Label, quoted, visible
 from policyengine.language.policyset import Span
 from policyengine.language.scalars import Value, resolve
 from policyengine.language.source import Report, Source, top
+from policyengine.language.syntax import report_syntax, surrogate_hint
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -34,7 +35,6 @@ LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]|\\A\ufeff")
 _PROPERTY = re.compile(r"[&*!][^\s,\[\]{}]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_PAIR = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _PLAIN = (None, "")
 _BLOCK = ("|", ">")
 
@@ -127,7 +127,7 @@ def compose(source: Source, report: Report, loader: Any = None) -> Mapping | Non
     except _Stop:
         return None
     except yaml.MarkedYAMLError as error:
-        _syntax(error, source, report)
+        report_syntax(error, source, report)
         return None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:  # the pure parser on odd escapes
         report.add("yaml-syntax", visible(str(error).split("\n")[0]), top(source.name))
@@ -191,7 +191,7 @@ class _Builder:
         scalar = Scalar(text, text, style, event.start_mark, event.end_mark)
         if _SURROGATE.search(text):  # from an escape; libyaml refuses it itself
             message = "half of a surrogate pair is not a character"
-            hint = _surrogate_hint(self._source.text, event.start_mark.index, event.end_mark.index)
+            hint = surrogate_hint(self._source.text, event.start_mark.index, event.end_mark.index)
             self._report.add("yaml-syntax", message, scalar.span(self._source), hint=hint)
             raise _Stop
         return scalar
@@ -278,39 +278,3 @@ def _refused_characters(source: Source, report: Report) -> bool:
         hint = "remove it; where text needs it, write an escape in double quotes"
         report.add("invalid-character", message, source.span(match.start(), match.end()), hint=hint)
     return found
-
-
-def _surrogate_hint(text: str, start: int, end: int) -> str | None:
-    """What to write for the first character here that is escaped as JSON does, in two halves; None where none is."""
-    pair = _PAIR.search(text, start, end)
-    if pair is None:
-        return None
-    code = 0x10000 + ((int(pair[1], 16) - 0xD800) << 10) + int(pair[2], 16) - 0xDC00
-    return f"YAML knows no surrogate pairs; write the character itself, or `\\U{code:08X}`"
-
-
-def _syntax(error: yaml.MarkedYAMLError, source: Source, report: Report) -> None:
-    mark, context = error.problem_mark, error.context_mark
-    problem = visible((error.problem or error.context or "not YAML").replace("'", "`"))
-    index = min(mark.index, len(source.text)) if mark else 0
-    labels = []
-    if context is not None and mark is not None and context.index != mark.index:
-        unclosed = "expected `,` or" in problem and context.line != mark.line
-        if "end of stream" in problem or unclosed:
-            # The opening quote or bracket says more than where its end was missed at last.
-            index, other, label = context.index, index, "its end was expected before this"
-        else:
-            other, label = context.index, visible(error.context or "").replace("'", "`")
-        if other < len(source.text):
-            labels.append(Label(source.span(other, other + 1), label))
-    hint = None
-    if "cannot start any token" in problem:
-        tab = source.text[index : index + 1] == "\t"
-        hint = "indent with spaces" if tab else f"quote text that starts with {quoted(source.text[index : index + 1])}"
-    elif "mapping values are not allowed" in problem:
-        hint = "check the indentation, or quote text that holds `: `"
-    elif "character escape code" in problem:
-        hint = _surrogate_hint(source.text, index - 2, index + 10)  # the place is behind the first `\\u`
-    elif "unknown escape" in problem:
-        hint = "double quotes read backslashes as escapes; use single quotes"
-    report.add("yaml-syntax", problem, source.span(index, index + 1), hint=hint, labels=labels)

@@ -11,13 +11,14 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from policyengine.language import limits, nodes, parameters
 from policyengine.language.diagnostics import Label, listed, quoted
 from policyengine.language.explain import describe
+from policyengine.language.instead import INSTEAD, instead_of, odd_character, other_tool
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.phrase_lists import PhraseLists
 from policyengine.language.policyset import Policy, Rule, Target
 from policyengine.language.reading import Reading
 from policyengine.language.rules import KINDS, LATER, Context, Kind
 from policyengine.language.rules.base import MODE
-from policyengine.language.strict import NOT_YET_HINT, Strict, later, problem
+from policyengine.language.strict import Strict, later, problem
 
 POLICY_NAME = re.compile(r"[a-z0-9-]+")
 RULE_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -94,8 +95,9 @@ def read_policy(root: nodes.Mapping, reading: Reading, lists: PhraseLists, relat
     rules = []
     node, rules_data = root.value("rules"), data.get("rules")
     if isinstance(node, nodes.Mapping) and isinstance(rules_data, dict):
+        fallen_out = _fallen_out(node, reading)
         for rule_id, (key, value) in node.entries.items():
-            if isinstance(rule_id, str):
+            if isinstance(rule_id, str) and rule_id not in fallen_out:
                 rule = _rule(rule_id, key, value, rules_data[rule_id], reading, lists, uses)
                 rules += [rule] if rule else []
     fitted = parameters.fit(declared, uses, reading)
@@ -149,15 +151,37 @@ def _rule(
     )
 
 
+def _fallen_out(node: nodes.Mapping, reading: Reading) -> set[str]:
+    """Ids among the rules that are no rules: one without a value, which is reported, and the keys that belong in it."""
+    found: set[str] = set()
+    owner: Scalar | None = None
+    for rule_id, (key, value) in node.entries.items():
+        name = str(rule_id)
+        if isinstance(value, Scalar) and value.value is None and name not in KINDS:
+            owner = key
+        elif owner is not None and name in KINDS and KINDS[name].holds(value):
+            message = f"the rule {quoted(owner.text)} is empty: `{name}` stands beside it"
+            hint = f"indent `{name}`, and what belongs to it, below {quoted(owner.text)}"
+            labels = [Label(reading.span(key), "this stands beside it")]
+            reading.add("wrong-type", message, owner, hint=hint, labels=labels)
+            found |= {owner.text, name}
+            owner = None
+        elif name in ("action", "fallback", "when", "mode") and found:
+            found.add(name)
+        else:
+            owner = None
+    return found
+
+
 def _kind(rule_id: str, key: Scalar, node: nodes.Mapping, reading: Reading) -> Kind | None:
     """The kind of a rule: the one of its keys that names a kind."""
     found = [name for name in node.entries if name in KINDS or name in LATER]
     if len(found) == 1 and found[0] in KINDS:
         return KINDS[str(found[0])]
     if len(found) == 1:
-        reading.add(
-            "not-yet-supported", f"`{found[0]}` is not supported yet", node.entries[found[0]][0], hint=NOT_YET_HINT
-        )
+        later_kind = str(found[0])
+        message = f"`{later_kind}` is not supported yet"
+        reading.add("not-yet-supported", message, node.entries[later_kind][0], hint=instead_of(later_kind))
     elif found:
         first, *more = (node.entries[name][0] for name in found)
         reading.add(
@@ -178,8 +202,16 @@ def _hinted(node: nodes.Mapping, reading: Reading) -> bool:
     for name, (key, _) in node.entries.items():
         near = difflib.get_close_matches(str(name)[:100], [*KINDS], n=1)
         inside = [kind.key for kind in KINDS.values() if name in kind.body_keys()]
+        tool = other_tool(str(name))
+        if name in INSTEAD:
+            reading.add("not-yet-supported", f"`{name}` is not supported yet", key, hint=instead_of(str(name)))
+            return True
         if name == "<<":
             hint = "merge keys are not part of the language"
+        elif odd := odd_character(key.text):
+            hint = odd
+        elif tool:
+            hint = f"{tool}, inside `ban`"
         elif near:
             hint = f"did you mean `{near[0]}`?"
         elif inside:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from policyengine.language import nodes
 from policyengine.language.diagnostics import listed, quoted
 from policyengine.language.explain import explain
+from policyengine.language.instead import odd_character, other_tool
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.policyset import Span
 from policyengine.language.source import Report, Source
@@ -100,7 +101,13 @@ def _suggestion(text: str, data: dict[Any, Any], model: type[Strict]) -> str:
     """What a person who wrote an unknown key may have meant."""
     if text == "<<":
         return "merge keys are not part of the language"
-    known = model.known()
+    known = model.offered()
+    odd = odd_character(text)
+    if odd:
+        return odd
+    tool = other_tool(text)
+    if tool and "phrases" in known:
+        return tool
     for parent in data:
         inner = model.model_fields[parent].annotation if parent in known else None
         if isinstance(inner, type) and issubclass(inner, Strict) and text in inner.known():

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
+from policyengine.language.instead import instead_of
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -31,12 +33,9 @@ class Reader(Protocol):
         """Report the keys that the model does not have, those it refuses, and those without a value."""
 
 
-NOT_YET_HINT = "remove it: what this version cannot enforce is refused, never ignored"
-
-
 def not_yet(key: str) -> Refusal:
     """The refusal of a key that a later version enforces."""
-    return Refusal("not-yet-supported", f"`{key}` is not supported yet", NOT_YET_HINT)
+    return Refusal("not-yet-supported", f"`{key}` is not supported yet", instead_of(key))
 
 
 def without(*keys: str) -> dict[str, Any]:
@@ -56,16 +55,25 @@ def exactly_one(*keys: str) -> dict[str, Any]:
 
 
 class Strict(BaseModel):
-    """The base of all models. `refused` lists keys that are not fields and deserve their own words."""
+    """The base of all models. `refused` lists keys that are not fields and deserve their own words.
+
+    `later_keys` lists fields that are only there to be refused.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     refused: ClassVar[Mapping[str, Refusal]] = {}
+    later_keys: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def known(cls) -> list[str]:
         """The keys that a mapping of this model may have."""
         return list(cls.model_fields)
+
+    @classmethod
+    def offered(cls) -> list[str]:
+        """The keys that help may name."""
+        return [key for key in cls.model_fields if key not in cls.later_keys]
 
     @model_validator(mode="before")
     @classmethod
@@ -95,7 +103,7 @@ def later(*values: str) -> Callable[[Any], Any]:
 
     def check(value: Any) -> Any:
         if isinstance(value, str) and value in values:
-            raise problem("not-yet-supported", f"`{value}` is not supported yet", hint=NOT_YET_HINT)
+            raise problem("not-yet-supported", f"`{value}` is not supported yet", hint=instead_of(value))
         return value
 
     return check

@@ -10,12 +10,13 @@ from pydantic.json_schema import SkipJsonSchema
 
 from policyengine.language import limits
 from policyengine.language.diagnostics import quoted
+from policyengine.language.instead import instead_of
 from policyengine.language.phrases import CONTROL, PHRASE, OptionKeys, accept, from_node
 from policyengine.language.policyset import Ban, Phrase
 from policyengine.language.rules import actions
 from policyengine.language.rules.actions import ActionValue, FallbackValue
 from policyengine.language.rules.base import Context, Kind, RuleForm, TokenId
-from policyengine.language.strict import NOT_YET_HINT, Refusal, not_yet, problem, some_of, without
+from policyengine.language.strict import Refusal, not_yet, problem, some_of, without
 
 _BESIDE = "it belongs beside `ban`, not inside"
 _PHRASE_KEYS = ("phrases", "phrases_from", *OptionKeys.option_names)
@@ -31,7 +32,7 @@ def _regex(value: Any) -> Any:
             f"{quoted(control.string)} holds the control character U+{ord(control[0]):04X}",
             hint="in double quotes YAML reads `\\b` as a backspace; use single quotes",
         )
-    raise problem("not-yet-supported", "`regex` is not supported yet", hint=NOT_YET_HINT, at_key=True)
+    raise problem("not-yet-supported", "`regex` is not supported yet", hint=instead_of("regex"), at_key=True)
 
 
 class BanForm(OptionKeys):
@@ -59,6 +60,7 @@ class BanForm(OptionKeys):
     )
     regex: SkipJsonSchema[Annotated[Any, BeforeValidator(_regex)]] = None
 
+    later_keys: ClassVar[tuple[str, ...]] = ("regex",)
     refused: ClassVar[Mapping[str, Refusal]] = {
         "except": not_yet("except"),
         "scripts": not_yet("scripts"),

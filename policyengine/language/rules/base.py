@@ -117,6 +117,11 @@ class Kind:
     form: type[RuleForm]
     build: Callable[[Any, Context], Body]
 
+    def holds(self, value: Node) -> bool:
+        """Whether a value is one of this kind's own key rather than a rule."""
+        keys = list(value.entries) if isinstance(value, nodes.Mapping) else []
+        return not isinstance(value, nodes.Mapping) or any(key in self.body_keys() or key == "param" for key in keys)
+
     def body_keys(self) -> list[str]:
         """The keys inside the kind's own key, where that holds a mapping of its own."""
         body = self.form.model_fields[self.key].annotation

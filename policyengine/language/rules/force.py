@@ -9,18 +9,19 @@ from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, mod
 
 from policyengine.language import limits
 from policyengine.language.diagnostics import listed
+from policyengine.language.instead import instead_of
 from policyengine.language.parameters import Use
 from policyengine.language.policyset import Force
 from policyengine.language.rules.base import Context, Kind, ParamForm, RuleForm, TokenId, is_param
-from policyengine.language.strict import NOT_YET_HINT, Refusal, Strict, exactly_one, not_yet, one_of, problem
+from policyengine.language.strict import Refusal, Strict, exactly_one, not_yet, one_of, problem
 
 _TOKEN_ID = Use("`force.token_id`", ("token_id",))
 
 
 def _text(value: Any) -> Any:
     if isinstance(value, dict) and "param" in value:
-        hint = "write the text itself: what this version cannot enforce is refused, never ignored"
-        raise problem("not-yet-supported", "`{param: name}` for `text` is not supported yet", hint=hint)
+        what = "{param: name}` for `text"
+        raise problem("not-yet-supported", f"`{what}` is not supported yet", hint=instead_of(what))
     if value == "":
         raise problem("invalid-value", "`text` is empty: there is nothing to force")
     return value
@@ -29,8 +30,8 @@ def _text(value: Any) -> Any:
 def _at(value: Any) -> Any:
     """`start`, `every` or a position in tokens, from 0."""
     if value == "end" or (isinstance(value, dict) and "after" in value):
-        what = "`at: end`" if value == "end" else "`after`"
-        raise problem("not-yet-supported", f"{what} is not supported yet", hint=NOT_YET_HINT)
+        what = "at: end" if value == "end" else "after"
+        raise problem("not-yet-supported", f"`{what}` is not supported yet", hint=instead_of(what))
     if value in ("start", "every") or (type(value) is int and 0 <= value <= limits.TOKEN_ID.default):
         return value
     expected = f"{listed(['start', 'every'])} or a position in tokens, from 0"

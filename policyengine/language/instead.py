@@ -1,0 +1,61 @@
+"""What to write in place of what the language does not have yet, and of the keys of other tools."""
+
+from __future__ import annotations
+
+_REFUSED = "remove it: what this version cannot enforce is refused, never ignored"
+_SPELLINGS = "list the other spellings as phrases of their own"
+
+# By key, or by value where a value is what is not there yet.
+INSTEAD = {
+    "regex": "write what it stands for under `phrases`, or in a file for `phrases_from`; `match: prefix` and "
+    "`match: substring` cover endings and parts of words",
+    "except": "remove it, and ban longer phrases: `Titan launch` and `Titan price` in place of `Titan`",
+    "scripts": "list the characters under `phrases`, or in a file for `phrases_from`, with `match: substring`",
+    "allow": "remove the rule, and ban what must not be written",
+    "channel": "remove it: the rule then holds for the whole output",
+    "reasoning": "remove it: rules then hold for the whole output",
+    "shadow": "remove it: a rule acts as soon as it is loaded; try it on a server for tests first",
+    "punctuation": f"use `gaps: spaces`, and {_SPELLINGS}: `Project-Titan`",
+    "letters": f"use `gaps: spaces`, and {_SPELLINGS}: `T-i-t-a-n`",
+    "confusables": f"remove it, and {_SPELLINGS}",
+    "at: end": "use `at: start`, or a position in tokens",
+    "after": "use `at: start`, or a position in tokens",
+    "when.model": "remove it, and compile the policy for the servers of that model alone",
+    "when.vocabulary": "remove it, and compile the policy for the servers of that model alone",
+    "assigned": "use `always` and compile the policy for those servers alone, or `on_request`, which clients choose",
+    "assignments": "remove it, and compile a bundle for each kind of server",
+    "{param: name}` for `text": "write the text itself; for several texts, a policy with `activation: on_request` each",
+    "lint": "remove it, and use the options of `policyengine check`: --select, --ignore, --fail-level",
+}
+
+# The keys of other tools, and the key of a ban that means the same.
+_PHRASES = ("bad_words", "banned_words", "banned_phrases", "banned", "words", "keywords", "terms", "strings", "phrase")
+_CASES = ("case_sensitive", "case_insensitive", "ignore_case")
+
+_ODD = {
+    "\xa0": "a no-break space",
+    "\u202f": "a narrow no-break space",
+    "\u3000": "an ideographic space",
+    "\u200b": "a zero-width space",
+    "\u200d": "a zero-width joiner",
+    "\ufeff": "a byte order mark",
+}
+
+
+def instead_of(what: str) -> str:
+    """The help for something that is not supported yet."""
+    return INSTEAD.get(what, _REFUSED)
+
+
+def other_tool(key: str) -> str | None:
+    """What the key of another tool is called inside a ban; None for keys that no tool has."""
+    name = key.lower().replace("-", "_")
+    if name in _PHRASES:
+        return "that is `phrases`"
+    return "that is `case: sensitive` or `case: insensitive`, the default" if name in _CASES else None
+
+
+def odd_character(key: str) -> str | None:
+    """Help for a key with a character that looks like a space or like nothing; None where it has none."""
+    odd = next((ch for ch in key if ch in _ODD), None)
+    return f"the key holds {_ODD[odd]} (U+{ord(odd):04X}): remove it, or type an ordinary space" if odd else None
