@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 from policyengine.compiler.artifacts import CONFIGS, Build, rule_name
 from policyengine.runtime.bundle import ARRAYS
 from policyengine.runtime.program import Program
 
-_COMMANDS = {"vllm": "vllm serve MODEL --config", "trtllm": "trtllm-serve MODEL --extra_llm_api_options"}
+# vLLM prefers its V2 runner on GPUs, which refuses a processor of the V1 interface: as printed, the command starts.
+_COMMANDS = {
+    "vllm": "VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL --config",
+    "trtllm": "trtllm-serve MODEL --extra_llm_api_options",
+}
 
 
 def summary(program: Program, made: Build, output: Path, *, changed: bool) -> str:
@@ -35,7 +40,10 @@ def summary(program: Program, made: Build, output: Path, *, changed: bool) -> st
 def _next(made: Build, output: Path) -> list[str]:
     """What to run, for the targets that run a rule."""
     running = [target for target in made.targets if any(row[target].runs for row in made.levels)]
-    lines = [f"  PYTHONPATH={output} {_COMMANDS[target]} {output / CONFIGS[target][0]}" for target in running]
+    lines = [
+        f"  PYTHONPATH={quote(str(output))} {_COMMANDS[target]} {quote(str(output / CONFIGS[target][0]))}"
+        for target in running
+    ]
     return ["next:", *lines]
 
 

@@ -43,7 +43,10 @@ def test_the_summary_says_what_was_compiled_and_what_to_run(run: Run, write: Wri
     ]
     assert "2 phrases in 1 automaton of" in result.out
     assert f"wrote 10 files, {sum(map(len, files(build).values())):,} bytes, in {build}" in result.out
-    assert f"PYTHONPATH={build} vllm serve MODEL --config {build}/vllm/config.yaml" in result.out
+    assert (
+        f"PYTHONPATH={build} VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL --config {build}/vllm/config.yaml"
+        in result.out
+    )
     assert f"PYTHONPATH={build} trtllm-serve MODEL --extra_llm_api_options {build}/trtllm/config.yaml" in result.out
 
 
@@ -372,3 +375,10 @@ def test_without_a_wheel_there_is_none(run: Run, write: Write, tmp_path: Path) -
     assert run("compile", policies, "-o", build, "--wheel", "--check").code == 0
     run("compile", policies, "-o", build)
     assert not (build / "dist").exists()
+
+
+def test_the_next_command_can_be_pasted(run: Run, write: Write, tmp_path: Path) -> None:
+    """A folder with a space in its name is quoted."""
+    build = tmp_path / "my build"
+    result = run("compile", write(a="targets: [trtllm]\n" + BAN), "-o", build, "--target", "trtllm")
+    assert f"PYTHONPATH='{build}' trtllm-serve MODEL --extra_llm_api_options '{build}/trtllm/config.yaml'" in result.out
