@@ -13,7 +13,7 @@ from policyengine.automata.folding import FoldSpec
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.requests import build_parser
-from policyengine.runtime.program import BanPlan, Component, PolicyPlan, Program, RulePlan, TextAction
+from policyengine.runtime.program import BanPlan, Component, PolicyPlan, Program, RulePlan, TextAction, WhenPlan
 
 VOCABULARY = "tekken_240911.json"
 
@@ -55,8 +55,10 @@ def program(banned: tuple[str, ...], *, avoid: bool = True) -> Program:
     automaton = PhraseAutomaton.from_phrases(FoldSpec(), banned, left_edge=flags, right_edge=flags, eager=flags)
     policies = (PolicyPlan("bench", "bench.yaml", "", "", "always", ("vllm", "trtllm"), ()),)
     action = TextAction("terminate", None, "bench") if avoid else TextAction("redact", "[redacted]", None)
-    rules = (RulePlan(0, "banned", 1, BanPlan(avoid, action, ()), ()),)
-    component = Component("avoid" if avoid else "text", (0,), ("vllm", "trtllm"), (), automaton, (0,) * n, banned)
+    rules = (RulePlan(0, "banned", 1, BanPlan(avoid, action, ())),)
+    component = Component(
+        "avoid" if avoid else "text", (0,), ("vllm", "trtllm"), WhenPlan(), automaton, (0,) * n, banned
+    )
     return Program(policies, rules, (component,), 4096, f"bench-{n}-{avoid}", build_parser(policies))
 
 

@@ -9,7 +9,16 @@ from policyengine.automata.folding import FoldSpec
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.requests import build_parser
 from policyengine.runtime.digest import program_digest
-from policyengine.runtime.program import BanPlan, Component, PolicyPlan, Program, RuleBody, RulePlan, TextAction
+from policyengine.runtime.program import (
+    BanPlan,
+    Component,
+    PolicyPlan,
+    Program,
+    RuleBody,
+    RulePlan,
+    TextAction,
+    WhenPlan,
+)
 from tests.oracle import Phrase
 
 _POLICY = PolicyPlan("test", "test.yaml", "", "", "always", ("vllm",), ())
@@ -45,22 +54,22 @@ def program(
     action: Literal["avoid", "redact", "terminate", "block"] = "avoid",
 ) -> Program:
     """One policy that is always on. Its rules: `bodies` as r0, r1, ...; `bans`, one rule; `biases` act alone."""
-    rules = [RulePlan(0, f"r{i}", i + 1, body, ()) for i, body in enumerate(bodies)]
+    rules = [RulePlan(0, f"r{i}", i + 1, body) for i, body in enumerate(bodies)]
     components = []
     if bans:
         text = "[redacted]" if action == "redact" else None
         shown = TextAction("terminate" if action == "avoid" else action, text, "banned")
-        rules.append(RulePlan(0, "banned", len(rules) + 1, BanPlan(action == "avoid", shown, ()), ()))
+        rules.append(RulePlan(0, "banned", len(rules) + 1, BanPlan(action == "avoid", shown, ())))
     for spec in dict.fromkeys(spec_of(phrase) for phrase in bans):
         mine = [phrase for phrase in bans if spec_of(phrase) == spec]
         use: Literal["avoid", "text"] = "avoid" if action == "avoid" else "text"
         ranks, texts = (len(rules) - 1,) * len(mine), tuple(phrase.text for phrase in mine)
-        components.append(Component(use, (0,), ("vllm",), (), automaton_of(mine), ranks, texts))
+        components.append(Component(use, (0,), ("vllm",), WhenPlan(), automaton_of(mine), ranks, texts))
     for spec in dict.fromkeys(spec_of(phrase) for phrase, _ in biases):
         some = [(phrase, weight) for phrase, weight in biases if spec_of(phrase) == spec]
         texts, weights = tuple(phrase.text for phrase, _ in some), tuple(weight for _, weight in some)
         automaton = automaton_of([phrase for phrase, _ in some])
-        components.append(Component("bias", (0,), ("vllm",), (), automaton, (0,) * len(some), texts, weights))
+        components.append(Component("bias", (0,), ("vllm",), WhenPlan(), automaton, (0,) * len(some), texts, weights))
     policies, hold = (_POLICY,), 4096
     digest = program_digest(policies, rules, components, hold)
     return Program(policies, tuple(rules), tuple(components), hold, digest, build_parser(policies))

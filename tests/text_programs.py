@@ -16,6 +16,7 @@ from policyengine.runtime.program import (
     RuleBody,
     RulePlan,
     TextAction,
+    WhenPlan,
 )
 from tests.oracle import Phrase
 from tests.programs import automaton_of, spec_of
@@ -60,7 +61,7 @@ def program(*rules: Rule | Literal["upper", "lower", "nothing"], max_hold: int =
             bodies.append(BanPlan(rule.avoid, TextAction(rule.kind, rule.text, rule.reason), ()))
         else:
             bodies.append(RewritePlan(rule))
-    plans = tuple(RulePlan(0, f"r{i}", i + 1, body, ()) for i, body in enumerate(bodies))
+    plans = tuple(RulePlan(0, f"r{i}", i + 1, body) for i, body in enumerate(bodies))
     entries = [
         (index, phrase, rule.avoid)
         for index, rule in enumerate(rules)
@@ -73,6 +74,6 @@ def program(*rules: Rule | Literal["upper", "lower", "nothing"], max_hold: int =
         automaton = automaton_of([phrase for _, phrase in mine])
         use: Literal["avoid", "text"] = "avoid" if avoid else "text"
         ranks, texts = tuple(index for index, _ in mine), tuple(phrase.text for _, phrase in mine)
-        components.append(Component(use, (0,), _TARGETS, (), automaton, ranks, texts))
+        components.append(Component(use, (0,), _TARGETS, WhenPlan(), automaton, ranks, texts))
     digest = program_digest((POLICY,), plans, components, max_hold)
     return Program((POLICY,), plans, tuple(components), max_hold, digest, build_parser((POLICY,)))

@@ -103,6 +103,11 @@ class PhraseAutomaton:
             patterns.append(Pattern(symbols, left, right, right and soon))
         return cls(spec, patterns)
 
+    @property
+    def n_patterns(self) -> int:
+        """How many patterns there are."""
+        return len(self.patterns)
+
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """The patterns, for a bundle: `symbols` int32 (all, one after the other), `lengths` int32, `flags` uint8."""
         lengths = np.array([len(p.symbols) for p in self.patterns], dtype=np.int32)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import astuple, dataclass
+from typing import Any
 
 from policyengine.automata.folding import Folding
 from policyengine.automata.phrases import PhraseAutomaton
@@ -14,10 +14,9 @@ from policyengine.compiler.work import Work
 from policyengine.language.diagnostics import diagnostic
 from policyengine.language.phrases import fold_spec
 from policyengine.language.policyset import Ban, Bias, Phrase, PhraseOptions
-from policyengine.runtime.program import Component, Param
+from policyengine.runtime.program import Component, Param, Use
 
-Use = Literal["avoid", "text", "bias"]
-_USES: tuple[Use, ...] = ("avoid", "text", "bias")
+_USES: tuple[Use, ...] = ("avoid", "text", "bias", "after", "allow")
 
 
 @dataclass(slots=True)
@@ -63,7 +62,7 @@ def _key(work: Work, entry: _Entry) -> tuple[Any, ...]:
     group = -1 if policy.activation == "always" else rule.policy
     parameter = entry.weight.name if isinstance(entry.weight, Param) else ""
     spec = json.dumps(fold_spec(entry.options).to_json(), sort_keys=True)
-    return _USES.index(entry.use), group, policy.targets, rule.device, spec, parameter
+    return _USES.index(entry.use), group, policy.targets, astuple(rule.when), spec, parameter
 
 
 def _component(work: Work, entries: list[_Entry]) -> Component | None:
@@ -97,7 +96,7 @@ def _component(work: Work, entries: list[_Entry]) -> Component | None:
         use=entries[0].use,
         policies=tuple(sorted({work.rules[entry.rule].policy for entry in entries})),
         targets=work.plans[rule.policy].targets,
-        device=rule.device,
+        when=rule.when,
         automaton=automaton,
         rules=tuple(entry.rule for entry in entries),
         phrases=tuple(entry.phrase.text for entry in entries),

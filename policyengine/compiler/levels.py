@@ -83,9 +83,9 @@ def _trtllm(rule: RulePlan, policy: PolicyPlan) -> Level:
         return Level("not enforced", "the hook sees no request", "activation")
     if not isinstance(rule.body, BanPlan | RewritePlan) or (isinstance(rule.body, BanPlan) and rule.body.token_ids):
         return Level("not enforced", "the hook sees text, not tokens")
-    if rule.device and "cuda" not in rule.device:  # the engine runs nowhere else
+    if rule.when.device and "cuda" not in rule.when.device:  # the engine runs nowhere else
         return Level("inactive", _only_on(rule))
-    if rule.device:
+    if rule.when.device:
         return Level("not enforced", "the hook does not know its device, which `when` asks for")
     if isinstance(rule.body, RewritePlan):
         return Level("text")
@@ -97,7 +97,7 @@ def _trtllm_llm(rule: RulePlan, policy: PolicyPlan) -> Level:
 
 
 def _only_on(rule: RulePlan) -> str:
-    return f"on {' and '.join(rule.device)} only" if rule.device else ""
+    return f"on {' and '.join(rule.when.device)} only" if rule.when.device else ""
 
 
 _ENGINES: Mapping[str, Callable[[RulePlan, PolicyPlan], Level]] = {

@@ -27,7 +27,7 @@ def lower_rules(work: Work) -> None:
             id=source.rule.id,
             line=source.rule.span.line,
             body=_body(source.rule),
-            device=tuple(sorted(source.rule.when.device)),
+            when=plan.WhenPlan(tuple(sorted(source.rule.when.device))),
         )
         for source in work.sources
     )

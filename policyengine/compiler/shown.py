@@ -32,7 +32,7 @@ def banned_in(work: Work, source: int, text: str, place: Place) -> Iterator[Hit]
         return
     seen: set[int] = set()
     for component, phrases in zip(work.components, work.patterns, strict=True):
-        if component.use == "bias":
+        if component.use not in ("avoid", "text") or not isinstance(component.automaton, PhraseAutomaton):
             continue
         for pattern in sorted(_matches(component.automaton, text, place, masks=component.use == "avoid")):
             rule = component.rules[pattern]

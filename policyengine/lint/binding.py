@@ -23,7 +23,7 @@ def refusals(program: Program, policies: PolicySet, vocabulary: Vocabulary) -> l
     if vocabulary.encode is None and any(isinstance(rule.body, ForcePlan) and rule.body.text for rule in program.rules):
         raise BindError("a forced text needs the tokenizer's own library: install `tokenizers`, or `tiktoken`")
     rules = {f"{policy.name}/{rule.id}": rule for policy in policies.policies for rule in policy.rules}
-    devices = sorted({device for rule in program.rules for device in rule.device})
+    devices = sorted({device for rule in program.rules for device in rule.when.device})
     found: dict[str, Diagnostic] = {}
     for target in (name for name in policies.project.targets if name in _TOKEN_LEVEL):
         for device in (None, *devices):

@@ -87,6 +87,8 @@ def _schedule(
         if body.at == "every":
             every = (ids[0], rule) if ids else every
             continue
+        if body.at is None or body.at == "end":
+            continue
         for place, token in enumerate(ids, 0 if body.at == "start" else body.at):
             forced.setdefault(place, (token, rule))
     if every is not None:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,25 @@ from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.unicode_data import UNICODE_VERSION
 from policyengine.runtime.digest import program_digest
 from policyengine.runtime.errors import BundleError
+from policyengine.runtime.irregular import AS_IT_IS, Irregular
 from policyengine.runtime.plain import PlainError, decode, encode
-from policyengine.runtime.program import Component, Param, PolicyPlan, Program, RequestParserFactory, RulePlan
+from policyengine.runtime.program import (
+    Automaton,
+    AutomatonKind,
+    Channel,
+    Component,
+    Param,
+    PolicyPlan,
+    Program,
+    Reasoning,
+    RequestParserFactory,
+    RulePlan,
+    Use,
+    WhenPlan,
+    automaton_kind,
+)
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 ARRAYS = "program.safetensors"
 # Sections that loading does not interpret: for people, front ends and `inspect`.
@@ -41,10 +56,12 @@ Arrays = Mapping[str, npt.NDArray[np.generic]]
 class ComponentEntry:
     """What the manifest says of a component. Its arrays are named `<place>.<array>` in the safetensors file."""
 
-    use: Literal["avoid", "text", "bias"]
+    use: Use
+    channel: Channel
     policies: tuple[int, ...]
     targets: tuple[str, ...]
-    device: tuple[str, ...]
+    when: WhenPlan
+    kind: AutomatonKind
     fold: FoldSpec
     patterns: int
     weights: tuple[float | Param, ...]
@@ -58,6 +75,7 @@ class Manifest:
     digest: str
     unicode: str
     max_hold: int
+    reasoning: Reasoning | None
     policies: tuple[PolicyPlan, ...]
     rules: tuple[RulePlan, ...]
     components: tuple[ComponentEntry, ...]
@@ -72,6 +90,7 @@ def to_files(program: Program, about: Mapping[str, Any] | None = None) -> dict[s
         digest=program.digest,
         unicode=UNICODE_VERSION,
         max_hold=program.max_hold,
+        reasoning=program.reasoning,
         policies=program.policies,
         rules=program.rules,
         components=tuple(_entry(component) for component in program.components),
@@ -115,7 +134,7 @@ def read(directory: str | Path, parser_factory: RequestParserFactory) -> Program
         components = _components(manifest, safetensors.numpy.load(content))
     except (SafetensorError, ValueError) as error:
         raise BundleError(f"{folder / ARRAYS}: {error}") from error
-    digest = program_digest(manifest.policies, manifest.rules, components, manifest.max_hold)
+    digest = program_digest(manifest.policies, manifest.rules, components, manifest.max_hold, manifest.reasoning)
     if digest != manifest.digest:
         raise BundleError(f"{folder / MANIFEST}: its content does not have the digest that it states")
     return Program(
@@ -125,6 +144,7 @@ def read(directory: str | Path, parser_factory: RequestParserFactory) -> Program
         max_hold=manifest.max_hold,
         digest=digest,
         parse_request=parser_factory(manifest.policies),
+        reasoning=manifest.reasoning,
     )
 
 
@@ -157,9 +177,11 @@ def read_manifest(folder: Path) -> Manifest:
 def _entry(component: Component) -> ComponentEntry:
     return ComponentEntry(
         use=component.use,
+        channel=component.channel,
         policies=component.policies,
         targets=component.targets,
-        device=component.device,
+        when=component.when,
+        kind=automaton_kind(component.automaton),
         fold=component.automaton.spec,
         patterns=len(component.rules),
         weights=component.weights,
@@ -189,10 +211,10 @@ def _components(manifest: Manifest, arrays: Arrays) -> tuple[Component, ...]:
         try:
             rules, lengths = own.pop("rules").tolist(), own.pop("phrase_lengths").tolist()
             text = own.pop("phrase_bytes").tobytes()
-            automaton = PhraseAutomaton.from_arrays(entry.fold, own)
+            automaton = _automaton(entry, own)
         except KeyError as error:
             raise ValueError(f"component {i} has no array {error}") from error
-        if not len(automaton.patterns) == len(rules) == len(lengths) == entry.patterns or sum(lengths) != len(text):
+        if not automaton.n_patterns == len(rules) == len(lengths) == entry.patterns or sum(lengths) != len(text):
             raise ValueError(f"component {i} has arrays of other lengths than the manifest says")
         if any(not 0 <= rule < len(manifest.rules) for rule in rules) or any(length < 0 for length in lengths):
             raise ValueError(f"component {i} points at a rule or phrase that does not exist")
@@ -205,17 +227,28 @@ def _components(manifest: Manifest, arrays: Arrays) -> tuple[Component, ...]:
                 use=entry.use,
                 policies=entry.policies,
                 targets=entry.targets,
-                device=entry.device,
+                when=entry.when,
                 automaton=automaton,
                 rules=tuple(rules),
                 phrases=tuple(phrases),
                 weights=entry.weights,
+                channel=entry.channel,
             )
         )
     unknown = set(arrays) - set(_arrays(tuple(components)))
     if unknown:
         raise ValueError(f"unknown array {min(unknown)!r}")
     return tuple(components)
+
+
+def _automaton(entry: ComponentEntry, arrays: dict[str, npt.NDArray[np.generic]]) -> Automaton:
+    if entry.kind == "phrases":
+        return PhraseAutomaton.from_arrays(entry.fold, arrays)
+    if entry.kind == "threads":
+        raise ValueError("an automaton of this kind cannot be read yet")
+    if entry.fold != AS_IT_IS or entry.use != "text":
+        raise ValueError("an expression that is not regular is folded, or masks tokens")
+    return Irregular.from_arrays(arrays)
 
 
 def _check_references(manifest: Manifest, path: Path) -> None:

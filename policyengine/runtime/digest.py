@@ -17,13 +17,17 @@ import numpy.typing as npt
 
 from policyengine.automata.unicode_data import UNICODE_VERSION
 from policyengine.runtime.plain import encode
-from policyengine.runtime.program import Component, PolicyPlan, RulePlan
+from policyengine.runtime.program import Component, PolicyPlan, Reasoning, RulePlan, automaton_kind
 
-_SCHEME = "policyengine program 1"
+_SCHEME = "policyengine program 2"
 
 
 def program_digest(
-    policies: Sequence[PolicyPlan], rules: Sequence[RulePlan], components: Sequence[Component], max_hold: int
+    policies: Sequence[PolicyPlan],
+    rules: Sequence[RulePlan],
+    components: Sequence[Component],
+    max_hold: int,
+    reasoning: Reasoning | None = None,
 ) -> str:
     """sha256 in hex of everything that decides behaviour; the same on every machine and at every time."""
     digest = hashlib.sha256()
@@ -33,6 +37,7 @@ def program_digest(
             "scheme": _SCHEME,
             "unicode": UNICODE_VERSION,
             "max_hold": max_hold,
+            "reasoning": encode(reasoning),
             "policies": [encode(_behaviour(policy)) for policy in policies],
             "rules": [encode(replace(rule, line=0)) for rule in rules],
         },
@@ -42,7 +47,9 @@ def program_digest(
             "use": component.use,
             "policies": component.policies,
             "targets": component.targets,
-            "device": component.device,
+            "when": encode(component.when),
+            "channel": component.channel,
+            "kind": automaton_kind(component.automaton),
             "fold": component.automaton.spec.to_json(),
             "rules": component.rules,
             "weights": encode(component.weights),

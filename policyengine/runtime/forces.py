@@ -36,13 +36,20 @@ def clash(a: ForcePlan, b: ForcePlan, request: Request) -> bool:
     if (first is None and text is None) or (second is None and other is None):
         return False  # a parameter without a value: that rule is inactive
     always = "every" in (a.at, b.at)
-    same_place = (0 if a.at == "start" else a.at) == (0 if b.at == "start" else b.at)
+    same_place = _place(a) == _place(b)
+    if always and not all(isinstance(_place(plan), int) or plan.at == "every" for plan in (a, b)):
+        return False  # whether the output comes to an end, or to that phrase, is not certain
     if text is None and other is None:
         return first != second and (always or same_place)
     if text is None or other is None:
         return always  # at best, the text says the same as that one token does already
     # From one place on, two texts agree only if one is the head of the other.
     return same_place and not (str(text).startswith(str(other)) or str(other).startswith(str(text)))
+
+
+def _place(plan: ForcePlan) -> object:
+    """Where a force acts, in a form that is equal for equal places."""
+    return 0 if plan.at == "start" else ("after", plan.after) if plan.at is None else plan.at
 
 
 def conflict(forces: Sequence[tuple[str, ForcePlan]], request: Request) -> str | None:
@@ -77,6 +84,8 @@ def schedule(
             continue
         if plan.at == "every":
             _put_everywhere(result, name, ids[0])
+            continue
+        if plan.at is None or plan.at == "end":
             continue
         for place, forced in enumerate(ids, 0 if plan.at == "start" else plan.at):
             if result.at.setdefault(place, forced) != forced or (result.every is not None and result.every != forced):

@@ -13,12 +13,13 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, RewritePlan
+from policyengine.runtime.program import AllowPlan, BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, RewritePlan
 
 T = TypeVar("T")
 
 # Classes that stand beside others in one field.
 _TAGS: Mapping[type, str] = {
+    AllowPlan: "allow",
     BanPlan: "ban",
     BiasPlan: "bias",
     ForcePlan: "force",
@@ -88,7 +89,8 @@ def _is_scalar(kind: Any, value: Any) -> bool:
 def _decode_union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     if isinstance(value, dict):
         for kind in kinds:
-            if is_dataclass(kind) and list(value) == [_TAGS.get(kind)]:  # type: ignore[arg-type]
+            # A class without a tag stands in a union with scalars only.
+            if is_dataclass(kind) and (kind not in _TAGS or list(value) == [_TAGS[kind]]):  # type: ignore[index]
                 return _decode(kind, value, where)
     for kind in kinds:
         # int before float, so that a union of both keeps what was written

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.runtime.irregular import Irregular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from policyengine.runtime.token_program import TokenProgram
 
 Value = int | float | str
+
+# The part of an output that a rule looks at and acts on. "all" is the whole output, or either part of it.
+Channel = Literal["all", "answer", "reasoning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,17 @@ class BanPlan:
 
 @dataclass(frozen=True, slots=True)
 class ForcePlan:
-    """A force. One of `text` and `token_id` is set."""
+    """A force. One of `text` and `token_id` is set, and one of `at` and `after`.
+
+    at: a token position; "end": whenever the output would end, then that is what is written first.
+    after: a phrase; the force acts once, from the token after its first completion. The phrase is also a pattern of a
+    component with use "after", under this rule.
+    """
 
     text: str | Param | None
     token_id: int | Param | None
-    at: Literal["start", "every"] | int
+    at: Literal["start", "end", "every"] | int | None
+    after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,45 @@ class RewritePlan:
     to: Literal["upper", "lower", "nothing"]
 
 
-RuleBody = BanPlan | ForcePlan | MinTokensPlan | BiasPlan | RewritePlan
+@dataclass(frozen=True, slots=True)
+class AllowPlan:
+    """What the output may consist of; one of the three is set.
+
+    scripts: names of scripts, for people; a component with use "allow" knows what they leave out.
+    """
+
+    choices: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    token_ids: tuple[int, ...] = ()
+
+
+RuleBody = BanPlan | ForcePlan | MinTokensPlan | BiasPlan | RewritePlan | AllowPlan
+
+
+@dataclass(frozen=True, slots=True)
+class WhenPlan:
+    """Facts of an engine, decided once when it starts. An empty tuple asks for nothing; several entries: any of them.
+
+    device: PyTorch's names. model: shell globs on the served model's name. vocabulary: the head (8 hexadecimal digits
+    or more) of a vocabulary's digest.
+    """
+
+    device: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
+
+    @property
+    def always(self) -> bool:
+        """Whether nothing is asked for."""
+        return not (self.device or self.model or self.vocabulary)
+
+    def holds(self, *, device: str | None, model: str | None, vocabulary: str | None) -> bool:
+        """Whether these facts are what is asked for. None: not known, which is nothing that was asked for."""
+        return (
+            (not self.device or device in self.device)
+            and (not self.model or (model is not None and any(fnmatchcase(model, glob) for glob in self.model)))
+            and (not self.vocabulary or (vocabulary is not None and vocabulary.startswith(self.vocabulary)))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +164,49 @@ class RulePlan:
     id: str
     line: int  # of the rule's id in its file, from 1
     body: RuleBody
-    device: tuple[str, ...]  # empty: any; a rule with other devices is inactive on this one
+    when: WhenPlan = WhenPlan()
+    channel: Channel = "all"
+
+
+Automaton = PhraseAutomaton | Irregular
+AutomatonKind = Literal["phrases", "threads", "irregular"]
+
+
+def automaton_kind(automaton: Automaton) -> AutomatonKind:
+    """Which kind of automaton it is, as a manifest says it."""
+    return "irregular" if isinstance(automaton, Irregular) else "phrases"
+
+
+Use = Literal["avoid", "text", "bias", "after", "allow"]
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
     """One automaton: patterns that are folded alike and always switched on and off together.
 
-    use: "avoid" acts at both levels, "text" at the text level only, "bias" at the token level only.
+    use: "avoid" acts at both levels, "text" at the text level only; the others at the token level only: "bias",
+    "after" (phrases that a force follows) and "allow" (the characters that a rule leaves out).
     rules, weights: one entry a pattern, by pattern id; weights only for "bias" (a `Param` is a request's value).
     policies: the policies (indices) that share it: all `always` ones of the same targets, or a single other one.
     """
 
-    use: Literal["avoid", "text", "bias"]
+    use: Use
     policies: tuple[int, ...]
     targets: tuple[str, ...]
-    device: tuple[str, ...]
-    automaton: PhraseAutomaton
+    when: WhenPlan
+    automaton: Automaton
     rules: tuple[int, ...]
-    phrases: tuple[str, ...]  # as written, for people
+    phrases: tuple[str, ...]  # phrases, expressions or names of scripts as written, for people
     weights: tuple[float | Param, ...] = ()
+    channel: Channel = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The texts between which a model reasons. Without them every channel is the whole output."""
+
+    start: str
+    end: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +239,7 @@ class Program:
     max_hold: int
     digest: str
     parse_request: RequestParser
+    reasoning: Reasoning | None = None
 
     def text_session(self, request: Mapping[str, Any] | None = None, *, target: str | None = None) -> TextSession:
         """Start the text level of one output. `target`: only policies for that engine; None: all of them."""
@@ -174,11 +247,21 @@ class Program:
 
         return TextSession(self, self.parse_request(request), target)
 
-    def bind(self, vocabulary: Vocabulary, *, device: str | None = None, target: str | None = None) -> TokenProgram:
-        """Join with a model's vocabulary. device: decides `when`; None: rules with a device condition are inactive."""
+    def bind(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        device: str | None = None,
+        model: str | None = None,
+        target: str | None = None,
+    ) -> TokenProgram:
+        """Join with a model's vocabulary.
+
+        device, model (the name it is served under): decide `when`; None: rules that ask for one are inactive.
+        """
         from policyengine.runtime.token_program import TokenProgram
 
-        return TokenProgram(self, vocabulary, device=device, target=target)
+        return TokenProgram(self, vocabulary, device=device, model=model, target=target)
 
     def save(self, directory: str | Path) -> None:
         """Write `manifest.json` and `program.safetensors` into an existing or new directory."""

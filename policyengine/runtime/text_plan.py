@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
+from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.runtime.program import BanPlan, Component, Program, Request, RewritePlan, TextAction
 
 if TYPE_CHECKING:
@@ -67,14 +68,17 @@ class Scanner:
     """The automaton of one component, read by characters. Safe to share; everything it keeps is a cache."""
 
     def __init__(self, component: Component, actions: tuple[TextAction | None, ...]) -> None:
-        self.automaton = component.automaton
+        automaton = component.automaton
+        if not isinstance(automaton, PhraseAutomaton):
+            raise NotImplementedError(f"no scanner of {type(automaton).__name__} yet")
+        self.automaton = automaton
         self.rules = component.rules
         self.actions = tuple(dict.fromkeys(action for rule in component.rules if (action := actions[rule]) is not None))
         # What may be put in place of a match, by choice; and which choice holds the effects of all rules, and which
         # those that end the output. Set by the plan; the first is `NOTHING`.
         self.choices: tuple[tuple[Effect, ...], ...] = ()
         self.effects = self.endings = NOTHING
-        self._table = component.automaton.folding.table
+        self._table = automaton.folding.table
         self._steps: dict[int, Step] = {}
         self._links: dict[int, tuple[int, int]] = {}  # by state: the longest live match, and the state without it
         self._revived: dict[int, tuple[tuple[Source, ...], ...]] = {}
@@ -267,12 +271,12 @@ def plan_for(program: Program, request: Request, target: str | None) -> TextPlan
 
 
 def _plan(program: Program, policies: frozenset[int], target: str | None) -> TextPlan:
-    """What depends on a device is left out: the text level knows none."""
+    """What depends on facts of an engine is left out: the text level knows none."""
     components = [
         component
         for component in program.components
-        if component.use != "bias"
-        and not component.device
+        if component.use in ("avoid", "text")
+        and component.when.always
         and not policies.isdisjoint(component.policies)
         and (target is None or target in component.targets)
     ]
@@ -280,7 +284,7 @@ def _plan(program: Program, policies: frozenset[int], target: str | None) -> Tex
         rule.body
         for rule in program.rules
         if isinstance(rule.body, RewritePlan)
-        and not rule.device
+        and rule.when.always
         and rule.policy in policies
         and (target is None or target in program.policies[rule.policy].targets)
     ]

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.token_matcher import Position, TokenMatcher
 from policyengine.automata.token_tables import TokenTables
 from policyengine.automata.utf8 import REPLACEMENT
 from policyengine.automata.vocabulary_trie import VocabularyTrie
 from policyengine.runtime import bind_checks
 from policyengine.runtime.errors import BindError
-from policyengine.runtime.program import Component, ForcePlan, Program, Request, RulePlan
+from policyengine.runtime.program import Component, ForcePlan, Program, Request, RulePlan, WhenPlan
 
 if TYPE_CHECKING:
     from policyengine.automata.folding import FoldSpec
@@ -41,6 +42,8 @@ class BoundComponent:
     def __init__(self, component: Component, vocabulary: Vocabulary) -> None:
         self.component = component
         automaton = component.automaton
+        if not isinstance(automaton, PhraseAutomaton):
+            raise NotImplementedError(f"no tables of {type(automaton).__name__} yet")
         self.matcher = TokenMatcher(TokenTables(automaton, _trie(vocabulary, automaton.spec)))
         # Where the output ends matters to a word, and to U+FFFD, which an incomplete character then becomes.
         self.minds_the_end = any(p.right_edge or ord(REPLACEMENT) in p.symbols for p in automaton.patterns)
@@ -82,14 +85,17 @@ class BoundComponent:
 class TokenProgram:
     """A program on one vocabulary, for one engine and device. Read-only but for caches."""
 
-    def __init__(self, program: Program, vocabulary: Vocabulary, *, device: str | None, target: str | None) -> None:
-        self.program, self.vocabulary, self.device, self.target = program, vocabulary, device, target
+    def __init__(
+        self, program: Program, vocabulary: Vocabulary, *, device: str | None, model: str | None, target: str | None
+    ) -> None:
+        self.program, self.vocabulary, self.target = program, vocabulary, target
+        self.device, self.model = device, model
         self.rules = tuple(rule for rule in program.rules if self._applies(rule))
         self._shared: dict[frozenset[int], Ints] = {}
         components = [
             c
             for c in program.components
-            if c.use != "text" and (not c.device or device in c.device) and (target is None or target in c.targets)
+            if c.use != "text" and self._holds(c.when) and (target is None or target in c.targets)
         ]
         # bool [size]: ids that stand for something, if only for a special token.
         self.is_real = np.array([data is not None for data in vocabulary.tokens], dtype=np.bool_)
@@ -104,7 +110,11 @@ class TokenProgram:
 
     def _applies(self, rule: RulePlan) -> bool:
         targets = self.program.policies[rule.policy].targets
-        return (not rule.device or self.device in rule.device) and (self.target is None or self.target in targets)
+        return self._holds(rule.when) and (self.target is None or self.target in targets)
+
+    def _holds(self, when: WhenPlan) -> bool:
+        digest = self.vocabulary.digest if when.vocabulary else None
+        return when.holds(device=self.device, model=self.model, vocabulary=digest)
 
     def name(self, rule: RulePlan) -> str:
         """`policy/rule`, as people write it."""

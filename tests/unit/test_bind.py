@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.runtime.errors import BindError
-from policyengine.runtime.program import ForcePlan, MinTokensPlan, RuleBody
+from policyengine.runtime.program import ForcePlan, MinTokensPlan, RuleBody, WhenPlan
 from tests.oracle import Phrase
 from tests.programs import program
 
@@ -57,3 +59,34 @@ def test_forced_end_and_minimum_length() -> None:
     with pytest.raises(BindError, match="test/r0 forces the end of an output that test/r1 lengthens"):
         program(ForcePlan(None, 0, 2), MinTokensPlan(3)).bind(VOCABULARY)
     program(ForcePlan(None, 0, 3), MinTokensPlan(3)).bind(VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    ("when", "acts"),
+    [
+        (WhenPlan(), True),
+        (WhenPlan(device=("cpu",)), True),
+        (WhenPlan(device=("cuda", "xpu")), False),
+        (WhenPlan(model=("other", "acme-*")), True),
+        (WhenPlan(model=("ACME-*",)), False),
+        (WhenPlan(model=("acme",)), False),
+        (WhenPlan(vocabulary=(VOCABULARY.digest[:8], "0" * 8)), True),
+        (WhenPlan(vocabulary=(VOCABULARY.digest,)), True),
+        (WhenPlan(vocabulary=("f" * 64,)), False),
+        (WhenPlan(("cpu",), ("acme-7b",), (VOCABULARY.digest[:12],)), True),
+        (WhenPlan(("cpu",), ("other",), (VOCABULARY.digest[:12],)), False),
+    ],
+)
+def test_a_rule_acts_only_where_all_it_asks_for_holds(when: WhenPlan, acts: bool) -> None:
+    made = program(MinTokensPlan(3))
+    made = replace(made, rules=(replace(made.rules[0], when=when),))
+    bound = made.bind(VOCABULARY, device="cpu", model="acme-7b")
+    assert bool(bound.rules) == acts
+    assert (0 in bound.token_session().masked()) == acts
+
+
+@pytest.mark.parametrize("when", [WhenPlan(device=("cpu",)), WhenPlan(model=("*",))])
+def test_facts_that_are_not_known_switch_nothing_on(when: WhenPlan) -> None:
+    made = program(MinTokensPlan(3))
+    made = replace(made, rules=(replace(made.rules[0], when=when),))
+    assert not made.bind(VOCABULARY).rules

@@ -22,8 +22,10 @@ from policyengine.requests import build_parser
 from policyengine.runtime.bundle import ABOUT, ARRAYS, MANIFEST, save, to_files
 from policyengine.runtime.digest import program_digest
 from policyengine.runtime.errors import BundleError
+from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.plain import decode, encode
 from policyengine.runtime.program import (
+    AllowPlan,
     BanPlan,
     BiasPlan,
     Component,
@@ -33,9 +35,11 @@ from policyengine.runtime.program import (
     ParameterPlan,
     PolicyPlan,
     Program,
+    Reasoning,
     RewritePlan,
     RulePlan,
     TextAction,
+    WhenPlan,
 )
 
 SPEC = FoldSpec()
@@ -66,29 +70,48 @@ def make_program(**changes: Any) -> Program:
         PolicyPlan("b", "sub/b.yaml", "", "", "on_request", ("vllm",), ()),
     )
     rules = (
-        RulePlan(0, "ban", 3, BanPlan(True, TextAction("redact", "", None), ()), ()),
-        RulePlan(0, "ids", 5, BanPlan(True, TextAction("terminate", None, "ids"), (7, 9)), ()),
-        RulePlan(0, "bias", 7, BiasPlan(((3, 1.5), (4, Param("w")))), ()),
-        RulePlan(0, "force", 9, ForcePlan(None, Param("token"), "every"), ("cuda",)),
-        RulePlan(0, "min", 11, MinTokensPlan(Param("n")), ()),
-        RulePlan(1, "opening", 3, ForcePlan("Answer: ", None, 2), ()),
-        RulePlan(1, "shout", 5, RewritePlan("upper"), ()),
-        RulePlan(1, "stop", 7, BanPlan(False, TextAction("terminate", "Bye.", "stop"), ()), ()),
+        RulePlan(0, "ban", 3, BanPlan(True, TextAction("redact", "", None), ())),
+        RulePlan(0, "ids", 5, BanPlan(True, TextAction("terminate", None, "ids"), (7, 9))),
+        RulePlan(0, "bias", 7, BiasPlan(((3, 1.5), (4, Param("w"))))),
+        RulePlan(0, "force", 9, ForcePlan(None, Param("token"), "every"), WhenPlan(("cuda",))),
+        RulePlan(0, "min", 11, MinTokensPlan(Param("n"))),
+        RulePlan(1, "opening", 3, ForcePlan("Answer: ", None, 2)),
+        RulePlan(1, "shout", 5, RewritePlan("upper")),
+        RulePlan(1, "stop", 7, BanPlan(False, TextAction("terminate", "Bye.", "stop"), ())),
+        RulePlan(1, "then", 9, ForcePlan("42", None, None, after="Answer: "), channel="answer"),
+        RulePlan(1, "verdict", 11, AllowPlan(choices=("yes", "no")), WhenPlan((), ("acme-*",), ("0123abcd",))),
     )
     components = (
         Component(
-            "avoid", (0,), ("trtllm", "vllm"), (), automaton("blue bird", "Titan"), (0, 0), ("blue bird", "Titan")
+            "avoid",
+            (0,),
+            ("trtllm", "vllm"),
+            WhenPlan(),
+            automaton("blue bird", "Titan"),
+            (0, 0),
+            ("blue bird", "Titan"),
         ),
-        Component("text", (1,), ("vllm",), (), automaton("秘密"), (7,), ("秘密",)),
+        Component("text", (1,), ("vllm",), WhenPlan(), automaton("秘密"), (7,), ("秘密",)),
         Component(
             "bias",
             (0,),
             ("trtllm", "vllm"),
-            (),
+            WhenPlan(),
             automaton("delve", "tapestry"),
             (2, 2),
             ("delve", "tapestry"),
             (-4.0, Param("w")),
+        ),
+        Component(
+            "text",
+            (1,),
+            ("vllm",),
+            WhenPlan(),
+            Irregular(("(a)\\1", "é(?=b)")),
+            (7, 7),
+            ("(a)\\1", "é(?=b)"),
+            (),
+            "answer",
         ),
     )
     parts: dict[str, Any] = {"policies": policies, "rules": rules, "components": components, "max_hold": 4096} | changes
@@ -98,10 +121,14 @@ def make_program(**changes: Any) -> Program:
 def content(program: Program) -> tuple[Any, ...]:
     """Everything that a program holds, comparable."""
     components = [
-        (replace(one, automaton=None), one.automaton.spec, one.automaton.patterns)  # type: ignore[arg-type]
+        (replace(one, automaton=None), one.automaton.spec, _arrays(one))  # type: ignore[arg-type]
         for one in program.components
     ]
-    return program.policies, program.rules, components, program.max_hold, program.digest
+    return program.policies, program.rules, components, program.max_hold, program.reasoning, program.digest
+
+
+def _arrays(component: Component) -> dict[str, list[Any]]:
+    return {name: array.tolist() for name, array in component.automaton.to_arrays().items()}
 
 
 def test_what_was_saved_is_read(tmp_path: Path) -> None:
@@ -110,6 +137,12 @@ def test_what_was_saved_is_read(tmp_path: Path) -> None:
     found = open_bundle(tmp_path / "new" / "folder")
     assert content(found) == content(program)
     assert found.parse_request({"n": 3}).values["n"] == 3
+
+
+def test_the_markers_of_reasoning_are_kept(tmp_path: Path) -> None:
+    program = make_program(reasoning=Reasoning("<think>", "</think>"))
+    program.save(tmp_path)
+    assert content(open_bundle(tmp_path)) == content(program)
 
 
 def test_a_program_without_phrases_is_saved_too(tmp_path: Path) -> None:
@@ -177,14 +210,18 @@ def test_the_digest_ignores_what_only_people_read() -> None:
     "change",
     [
         lambda p: {"max_hold": 4097},
+        lambda p: {"reasoning": Reasoning("<think>", "</think>")},
+        lambda p: {"rules": (*p.rules[:-1], replace(p.rules[-1], channel="answer"))},
+        lambda p: {"components": (replace(p.components[0], channel="answer"), *p.components[1:])},
+        lambda p: {"components": (*p.components[:3], replace(p.components[3], automaton=Irregular(("a", "é(?=b)"))))},
         lambda p: {"policies": (replace(p.policies[0], activation="on_request"), p.policies[1])},
         lambda p: {"policies": (replace(p.policies[0], targets=("vllm",)), p.policies[1])},
-        lambda p: {"rules": (replace(p.rules[0], device=("cpu",)), *p.rules[1:])},
+        lambda p: {"rules": (replace(p.rules[0], when=WhenPlan(("cpu",))), *p.rules[1:])},
         lambda p: {"components": p.components[1:]},
         lambda p: {
             "components": (replace(p.components[0], automaton=automaton("blue bird", "Titam")), *p.components[1:])
         },
-        lambda p: {"components": (*p.components[:2], replace(p.components[2], weights=(-4.0, -4.0)))},
+        lambda p: {"components": (*p.components[:2], replace(p.components[2], weights=(-4.0, -4.0)), p.components[3])},
     ],
 )
 def test_the_digest_covers_what_decides_behaviour(change: Callable[[Program], dict[str, Any]]) -> None:
@@ -230,7 +267,7 @@ def test_every_flipped_byte_of_the_arrays_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"format": 1, "format": 1}', '{"format": NaN}', "\ufeff{}", "[" * 10_000]
+    "text", ["", "{", "[]", '{"format": 2, "format": 2}', '{"format": NaN}', "\ufeff{}", "[" * 10_000]
 )
 def test_a_manifest_that_is_no_object(tmp_path: Path, text: str) -> None:
     make_program().save(tmp_path)
@@ -238,9 +275,9 @@ def test_a_manifest_that_is_no_object(tmp_path: Path, text: str) -> None:
     assert MANIFEST in refusal(tmp_path)
 
 
-@pytest.mark.parametrize("value", [2, 0, "1", 1.0, True, None])
+@pytest.mark.parametrize("value", [1, 3, 0, "2", 2.0, True, None])
 def test_an_unknown_format_version(tmp_path: Path, value: object) -> None:
-    assert "this version reads format 1" in edit(tmp_path, lambda m: m.update(format=value))
+    assert "this version reads format 2" in edit(tmp_path, lambda m: m.update(format=value))
 
 
 def test_another_unicode_version(tmp_path: Path) -> None:
@@ -255,6 +292,12 @@ def test_another_unicode_version(tmp_path: Path) -> None:
         (lambda m: m["policies"][0].update(mode="shadow"), "unknown key 'mode'"),
         (lambda m: m["policies"][0].update(activation="never"), "manifest.policies[0].activation"),
         (lambda m: m["rules"][0].update(body={"allow": {}}), "manifest.rules[0].body"),
+        (lambda m: m.update(reasoning={"start": "<a>"}), "manifest.reasoning: key 'end' is missing"),
+        (lambda m: m["components"][3].update(use="avoid"), "masks tokens"),
+        (lambda m: m["components"][3].update(kind="phrases"), "no array 'symbols'"),
+        (lambda m: m["components"][3].update(kind="other"), "manifest.components[3].kind"),
+        (lambda m: m["rules"][9].update(channel="thoughts"), "manifest.rules[9].channel"),
+        (lambda m: m["rules"][9]["when"].update(model="acme-*"), "manifest.rules[9].when.model: not a list"),
         (lambda m: m["rules"][0]["body"]["ban"].update(avoid=1), "manifest.rules[0].body.avoid"),
         (lambda m: m["rules"][0].update(policy=9), "a policy that does not exist"),
         (lambda m: m["rules"][0].update(policy=-1), "a policy that does not exist"),
@@ -281,6 +324,7 @@ def test_a_changed_manifest(tmp_path: Path, change: Callable[[dict[str, Any]], N
         ("0.more", np.zeros(1, dtype=np.int32), "unknown array '0.more'"),
         ("9.rules", np.zeros(1, dtype=np.int32), "unknown array '9.rules'"),
         ("1.rules", None, "no array 'rules'"),
+        ("3.source_lengths", np.array([1, 1], dtype=np.int32), "do not fit"),
     ],
 )
 def test_arrays_that_do_not_fit(tmp_path: Path, name: str, array: Any, why: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from policyengine import Match, Program, TextSession
 from policyengine.runtime import text_memo
-from policyengine.runtime.program import Request
+from policyengine.runtime.program import Request, WhenPlan
 from tests.oracle import Phrase
 from tests.streams import Result, run
 from tests.text_programs import POLICY, Rule, ban, program
@@ -176,7 +176,7 @@ def test_only_the_policies_of_the_request() -> None:
 
 
 def test_rules_of_a_device_and_biases_are_left_out() -> None:
-    assert run(with_components(program(ban("secret")), device=("cuda",)), ["secret"]).text == "secret"
+    assert run(with_components(program(ban("secret")), when=WhenPlan(("cuda",))), ["secret"]).text == "secret"
     assert run(with_components(program(ban("secret")), use="bias"), ["secret"]).text == "secret"
 
 

@@ -7,6 +7,7 @@ message as its text.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,15 @@ def masks_tokens(program: Program, device: str) -> bool:
 
 
 def _acts(program: Program, rule: RulePlan, device: str) -> bool:
-    return TARGET in program.policies[rule.policy].targets and (not rule.device or device in rule.device)
+    """Whether the rule may act here. The model and its vocabulary are not known in this process."""
+    facts = replace(rule.when, model=(), vocabulary=())
+    return TARGET in program.policies[rule.policy].targets and facts.holds(device=device, model=None, vocabulary=None)
+
+
+def served_name(model_config: Any) -> str:
+    """The name that a model is served under; the first one where there are several."""
+    name = getattr(model_config, "served_model_name", None) or model_config.model
+    return str(name if isinstance(name, str) else name[0])
 
 
 def _least(plan: MinTokensPlan, request: Request) -> int:

@@ -38,7 +38,9 @@ class PolicyProcessor(LogitsProcessor):
         refusal = _refusal(vllm_config)
         if refusal is not None:
             raise BindError(f"policies do not hold on this engine: {refusal}")
-        bound = program.bind(vocabulary.of_model(model), device=device.type, target=params.TARGET)
+        bound = program.bind(
+            vocabulary.of_model(model), device=device.type, model=params.served_name(model), target=params.TARGET
+        )
         self._batch = v1.Batch(bound, device, vllm_config)
         _log.info(
             "policies in force: %d rules, bundle digest %s%s",

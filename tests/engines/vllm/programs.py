@@ -22,6 +22,7 @@ from policyengine.runtime.program import (
     Program,
     RulePlan,
     TextAction,
+    WhenPlan,
 )
 
 WIDTH = 24  # of the logits; ids 17 to 23 are padding
@@ -74,15 +75,16 @@ def program(
     device: tuple[str, ...] = (),
 ) -> Program:
     """bodies: (policy, body) of rules without phrases; bans: (policy, phrases), each an `avoid` ban of substrings."""
-    rules = [RulePlan(owner, f"r{i}", i + 1, body, device) for i, (owner, body) in enumerate(bodies)]
+    when = WhenPlan(device)
+    rules = [RulePlan(owner, f"r{i}", i + 1, body, when) for i, (owner, body) in enumerate(bodies)]
     components = []
     for owner, phrases in bans:
         flags = [False] * len(phrases)
         automaton = PhraseAutomaton.from_phrases(FoldSpec(), phrases, left_edge=flags, right_edge=flags, eager=flags)
         ranks = (len(rules),) * len(phrases)
-        rules.append(RulePlan(owner, f"r{len(rules)}", len(rules) + 1, avoid(), device))
+        rules.append(RulePlan(owner, f"r{len(rules)}", len(rules) + 1, avoid(), when))
         targets = policies[owner].targets
-        components.append(Component("avoid", (owner,), targets, device, automaton, ranks, tuple(phrases)))
+        components.append(Component("avoid", (owner,), targets, when, automaton, ranks, tuple(phrases)))
     plans, hold = tuple(policies), 4096
     digest = program_digest(plans, tuple(rules), tuple(components), hold)
     return Program(plans, tuple(rules), tuple(components), hold, digest, build_parser(plans))

@@ -77,7 +77,7 @@ rules:
         BiasPlan(((3, 1.0), (12, Param("w")))),
         RewritePlan("upper"),
     ]
-    assert program.rules[4].device == ("cpu", "cuda")
+    assert program.rules[4].when.device == ("cpu", "cuda")
     assert [(p.name, p.type, p.default, p.ge, p.le) for p in program.policies[0].parameters] == [
         ("n", "integer", 2, 0.0, 9.0),
         ("t", "token_id", None, None, None),
