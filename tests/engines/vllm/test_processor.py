@@ -38,6 +38,8 @@ def config(**model: Any) -> Any:
         "is_diffusion": False,
         "logits_processors": ["policy_bundle.vllm:PolicyLogitsProcessor"],
         "logprobs_mode": "processed_logprobs",
+        "model": "org/tiny",
+        "served_model_name": "tiny",
     }
     return SimpleNamespace(
         model_config=SimpleNamespace(**settings | model),
