@@ -44,6 +44,7 @@ _SHARED_RE = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
 _INHERITED_RE = regex.compile(r"\p{Script=Inherited}")
 _INVISIBLE_RE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
 _SPACE_RE = regex.compile(r"\p{White_Space}")
+_GAP_RE = regex.compile(r"[\p{White_Space}\p{P}\p{S}]")
 _SCRIPT_RES = {name: regex.compile(rf"\p{{Script={name}}}") for name in _SPACED}
 
 
@@ -55,8 +56,9 @@ class Phrase:
     match: Literal["word", "prefix", "substring"] = "word"
     case: Literal["insensitive", "sensitive"] = "insensitive"
     normalize: frozenset[str] = frozenset({"nfkc", "invisible"})
-    gaps: Literal["spaces", "literal"] = "spaces"
+    gaps: Literal["spaces", "punctuation", "letters", "literal"] = "spaces"
     word_end: Literal["eager", "exact"] = "eager"
+    exceptions: tuple[str, ...] = ()  # the ban's `except`; the options above are theirs too
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def word_kind(ch: str) -> str | None:
     return next((name for name, pattern in _SCRIPT_RES.items() if pattern.match(ch)), "some other script")
 
 
+@cache
 def edge_between(a: str, b: str) -> bool:
     """Whether there is an edge between two neighbours of the folded text."""
     kinds = {word_kind(a), word_kind(b)}
@@ -98,7 +101,7 @@ def fold_char(ch: str, case: str, normalize: frozenset[str], gaps: str) -> str:
         ch = "".join(p for p in ch if not (unicodedata.category(p) == "Mn" and _INHERITED_RE.match(p)))
     if "invisible" in normalize:
         ch = "".join(p for p in ch if not _INVISIBLE_RE.match(p))
-    if gaps == "spaces":
+    if gaps != "literal":
         ch = "".join(" " if _SPACE_RE.match(p) else p for p in ch)
     return ch
 
@@ -135,37 +138,126 @@ def _fold(text: str, case: str, normalize: frozenset[str], gaps: str) -> tuple[s
 
 # -- texts ---------------------------------------------------------------------------------------------------------
 
+# A folded phrase, part by part: a character, or a gap of at least so many gap characters.
+Part = str | int
+End = Literal["open", "edge"]
 
-def _places(text: str, phrase: Phrase, end: Literal["open", "edge", "word"]) -> list[tuple[int, int]]:
-    """Where the phrase stands in a folded text, as ranges of folded characters.
 
-    end: what follows the text. "open": not known yet, so a phrase there that needs an edge does not count. "edge": an
-    edge, so it does. "word": only those at the end that wait for an edge.
-    """
-    wanted, _ = fold(phrase.text, phrase)
+@lru_cache(maxsize=1 << 12)
+def _parts(text: str, phrase: Phrase) -> tuple[Part, ...]:
+    """The parts of a phrase, or of an exception that has its options. Raises ValueError for an empty one."""
+    wanted, _ = fold(text, phrase)
     if not wanted:
-        raise ValueError(f"{phrase} is empty once folded")
-    found = []
-    at = text.find(wanted)
-    while at >= 0:
-        last = at + len(wanted)
-        left = at == 0 or edge_between(text[at - 1], wanted[0])
-        needs_right = phrase.match == "word" and word_kind(wanted[-1]) is not None
-        waits = needs_right and last == len(text)
-        right = not needs_right or (end != "open" if waits else edge_between(wanted[-1], text[last]))
-        if (left or phrase.match == "substring") and right and (waits or end != "word"):
-            found.append((at, last))
-        at = text.find(wanted, at + 1)
+        raise ValueError(f"{text!r} is empty once folded")
+    if phrase.gaps in ("spaces", "literal"):
+        return tuple(wanted)
+    parts: list[Part] = []
+    for ch in regex.sub(" +", " ", wanted):
+        if phrase.gaps == "letters" and parts and ch != " " and parts[-1] != 1:
+            parts.append(0)
+        parts.append(1 if ch == " " else ch)
+    return tuple(parts)
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_gap(ch: str) -> bool:
+    return bool(_GAP_RE.match(ch))
+
+
+def _follow(text: str, start: int, parts: Sequence[Part]) -> tuple[set[int], bool]:
+    """Every place where the parts may end that begin at `start`, and whether the text breaks off before such a place.
+
+    It breaks off where more text could give one more place: inside the parts, or inside a gap that ends them.
+    """
+    here, unfinished = {start}, False
+    for part in parts:
+        after: set[int] = set()
+        for at in here:
+            if isinstance(part, str):
+                unfinished = unfinished or at == len(text)
+                if text[at : at + 1] == part:
+                    after.add(at + 1)
+                continue
+            run = at
+            while run < len(text) and _is_gap(text[run]):
+                run += 1
+            after.update(range(at + part, run + 1))
+            unfinished = unfinished or run == len(text)
+        here = after
+        if not here:
+            break
+    return here, unfinished
+
+
+def _edge_at(text: str, place: int, end: End) -> bool | None:
+    """Whether there is an edge before this place; None: that is decided by what follows the text."""
+    if place == 0:
+        return True
+    if place < len(text):
+        return edge_between(text[place - 1], text[place])
+    return True if end == "edge" or word_kind(text[place - 1]) is None else None
+
+
+@dataclass(frozen=True)
+class _Stand:
+    """A place in a folded text where a phrase stands. `waits`: it does if an edge follows the text."""
+
+    start: int
+    end: int
+    waits: bool
+
+
+@lru_cache(maxsize=1 << 14)
+def _stands(text: str, wanted: str, phrase: Phrase, end: End) -> tuple[tuple[_Stand, ...], tuple[int, ...]]:
+    """Where a phrase, or an exception with its options, stands in a folded text; and where one has begun.
+
+    end: what follows the text: "edge", the end of the output, or "open", not known yet.
+    """
+    parts = _parts(wanted, phrase)
+    found, begun = [], []
+    for start in range(len(text)):
+        ends, unfinished = _follow(text, start, parts)
+        if not ends and not unfinished:
+            continue
+        if phrase.match != "substring" and not _edge_at(text, start, "edge"):
+            continue
+        for last in ends:
+            edge = _edge_at(text, last, end) if phrase.match == "word" else True
+            if edge is not False:
+                found.append(_Stand(start, last, edge is None))
+        if end == "open" and (unfinished or any(s.waits and s.start == start for s in found)):
+            begun.append(start)
+    return tuple(found), tuple(begun)
+
+
+def _matches(text: str, phrase: Phrase, end: End) -> list[_Stand]:
+    """The matches in a folded text that count whatever follows it: for each end that with the earliest start.
+
+    Those that wait for an edge are among them; they count as soon as it is there.
+    """
+    earliest: dict[int, _Stand] = {}
+    for stand in _stands(text, phrase.text, phrase, end)[0]:
+        if stand.end not in earliest or stand.start < earliest[stand.end].start:
+            earliest[stand.end] = stand
+    found = list(earliest.values())
+    for exception in phrase.exceptions:
+        stands, begun = _stands(text, exception, phrase, end)
+        found = [
+            match
+            for match in found
+            if not any(s.start <= match.start and match.end <= s.end and not s.waits for s in stands)
+            and not any(start <= match.start for start in begun)
+        ]
     return found
 
 
 def find(text: str, phrases: Sequence[Phrase]) -> set[Found]:
-    """All matches in a whole text, overlapping ones too."""
+    """All matches in a whole text, overlapping ones too; of those of a phrase with one end, that which starts first."""
     result = set()
     for index, phrase in enumerate(phrases):
         folded, origin = fold(text, phrase)
-        for start, end in _places(folded, phrase, "edge"):
-            result.add(Found(index, origin[start], origin[end - 1] + 1))
+        for match in _matches(folded, phrase, "edge"):
+            result.add(Found(index, origin[match.start], origin[match.end - 1] + 1))
     return result
 
 
@@ -193,7 +285,7 @@ def completions(tail: bytes) -> tuple[str, ...]:
     return tuple(found)
 
 
-Place = tuple[int, int]  # phrase, place of its first folded character
+Place = tuple[int, int]  # phrase, place after its last folded character
 
 
 class TokenOracle:
@@ -209,24 +301,25 @@ class TokenOracle:
         self._eager = tuple(i for i in self._all if phrases[i].word_end == "eager")
         self._in = lru_cache(maxsize=1 << 12)(self._search)
 
-    def _search(self, text: str, end: Literal["open", "edge", "word"], phrases: tuple[int, ...]) -> set[Place]:
+    def _search(self, text: str, end: End, waiting: bool, phrases: tuple[int, ...]) -> set[Place]:
         result = set()
         for index in phrases:
             folded, _ = fold(text, self.phrases[index])
-            result.update((index, start) for start, _ in _places(folded, self.phrases[index], end))
+            matches = _matches(folded, self.phrases[index], end)
+            result.update((index, match.end) for match in matches if match.waits == waiting)
         return result
 
     def complete(self, text: str) -> set[Place]:
         """The matches that nothing that may follow can undo."""
-        return self._in(text, "open", self._all)
+        return self._in(text, "open", False, self._all)
 
     def complete_at_end(self, text: str, tail: bytes) -> set[Place]:
         """The matches if the output ends here; an incomplete character shows as U+FFFD."""
-        return self._in(text + ("\N{REPLACEMENT CHARACTER}" if tail else ""), "edge", self._all)
+        return self._in(text + ("\N{REPLACEMENT CHARACTER}" if tail else ""), "edge", False, self._all)
 
     def eager_at_end(self, text: str, tail: bytes) -> set[Place]:
         """The banned words that the text ends in and that `eager` forbids to end in."""
-        return set() if tail else self._in(text, "word", self._eager)
+        return set() if tail else self._in(text, "open", True, self._eager)
 
     def would_match(self, before: tuple[str, bytes], after: tuple[str, bytes]) -> bool:
         """Whether the step from one decoded output to a longer one completes a match, or leaves what eager forbids."""
