@@ -107,6 +107,16 @@ class ThreadAutomaton:
 
         return cls(AS_IT_IS, Expressions.compile(patterns))
 
+    @property
+    def n_patterns(self) -> int:
+        """How many patterns are looked for; exceptions are not."""
+        return self._exceptions.count(False)
+
+    @property
+    def n_states(self) -> int:
+        """The states of the anchored automaton."""
+        return self.anchored.n_states
+
     def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Those of the anchored automaton, and `form` uint8 [1]: which kind it is."""
         anchored = self.anchored

@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 
 from policyengine.automata.folding import FoldSpec
 from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.automata.threads import ThreadAutomaton
 from policyengine.automata.unicode_data import UNICODE_VERSION
 from policyengine.runtime.digest import program_digest
 from policyengine.runtime.errors import BundleError
@@ -245,7 +246,7 @@ def _automaton(entry: ComponentEntry, arrays: dict[str, npt.NDArray[np.generic]]
     if entry.kind == "phrases":
         return PhraseAutomaton.from_arrays(entry.fold, arrays)
     if entry.kind == "threads":
-        raise ValueError("an automaton of this kind cannot be read yet")
+        return ThreadAutomaton.from_arrays(entry.fold, arrays)
     if entry.fold != AS_IT_IS or entry.use != "text":
         raise ValueError("an expression that is not regular is folded, or masks tokens")
     return Irregular.from_arrays(arrays)

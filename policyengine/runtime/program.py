@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.automata.threads import ThreadAutomaton
 from policyengine.runtime.irregular import Irregular
 
 if TYPE_CHECKING:
@@ -168,13 +169,15 @@ class RulePlan:
     channel: Channel = "all"
 
 
-Automaton = PhraseAutomaton | Irregular
+Automaton = PhraseAutomaton | ThreadAutomaton | Irregular
 AutomatonKind = Literal["phrases", "threads", "irregular"]
 
 
 def automaton_kind(automaton: Automaton) -> AutomatonKind:
     """Which kind of automaton it is, as a manifest says it."""
-    return "irregular" if isinstance(automaton, Irregular) else "phrases"
+    if isinstance(automaton, Irregular):
+        return "irregular"
+    return "phrases" if isinstance(automaton, PhraseAutomaton) else "threads"
 
 
 Use = Literal["avoid", "text", "bias", "after", "allow"]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from policyengine.automata.folding import FoldSpec
 from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.automata.threads import ThreadAutomaton
 from policyengine.bundles import open_bundle
 from policyengine.requests import build_parser
 from policyengine.runtime.bundle import ABOUT, ARRAYS, MANIFEST, save, to_files
@@ -48,6 +49,18 @@ SPEC = FoldSpec()
 def automaton(*phrases: str) -> PhraseAutomaton:
     flags = [True] * len(phrases)
     return PhraseAutomaton.from_phrases(SPEC, phrases, left_edge=flags, right_edge=flags, eager=flags)
+
+
+def gapped() -> ThreadAutomaton:
+    return ThreadAutomaton.from_phrases(
+        replace(SPEC, collapse=False),
+        ["Answer:"],
+        gaps="letters",
+        left_edge=[True],
+        right_edge=[False],
+        eager=[False],
+        exceptions=["no answer: none"],
+    )
 
 
 def make_program(**changes: Any) -> Program:
@@ -113,6 +126,7 @@ def make_program(**changes: Any) -> Program:
             (),
             "answer",
         ),
+        Component("after", (1,), ("vllm",), WhenPlan(), gapped(), (8,), ("Answer:",)),
     )
     parts: dict[str, Any] = {"policies": policies, "rules": rules, "components": components, "max_hold": 4096} | changes
     return Program(**parts, digest=program_digest(**parts), parse_request=build_parser(parts["policies"]))
@@ -213,7 +227,13 @@ def test_the_digest_ignores_what_only_people_read() -> None:
         lambda p: {"reasoning": Reasoning("<think>", "</think>")},
         lambda p: {"rules": (*p.rules[:-1], replace(p.rules[-1], channel="answer"))},
         lambda p: {"components": (replace(p.components[0], channel="answer"), *p.components[1:])},
-        lambda p: {"components": (*p.components[:3], replace(p.components[3], automaton=Irregular(("a", "é(?=b)"))))},
+        lambda p: {
+            "components": (
+                *p.components[:3],
+                replace(p.components[3], automaton=Irregular(("a", "é(?=b)"))),
+                p.components[4],
+            )
+        },
         lambda p: {"policies": (replace(p.policies[0], activation="on_request"), p.policies[1])},
         lambda p: {"policies": (replace(p.policies[0], targets=("vllm",)), p.policies[1])},
         lambda p: {"rules": (replace(p.rules[0], when=WhenPlan(("cpu",))), *p.rules[1:])},
@@ -221,7 +241,9 @@ def test_the_digest_ignores_what_only_people_read() -> None:
         lambda p: {
             "components": (replace(p.components[0], automaton=automaton("blue bird", "Titam")), *p.components[1:])
         },
-        lambda p: {"components": (*p.components[:2], replace(p.components[2], weights=(-4.0, -4.0)), p.components[3])},
+        lambda p: {
+            "components": (*p.components[:2], replace(p.components[2], weights=(-4.0, -4.0)), *p.components[3:])
+        },
     ],
 )
 def test_the_digest_covers_what_decides_behaviour(change: Callable[[Program], dict[str, Any]]) -> None:
@@ -324,6 +346,8 @@ def test_a_changed_manifest(tmp_path: Path, change: Callable[[dict[str, Any]], N
         ("0.more", np.zeros(1, dtype=np.int32), "unknown array '0.more'"),
         ("9.rules", np.zeros(1, dtype=np.int32), "unknown array '9.rules'"),
         ("1.rules", None, "no array 'rules'"),
+        ("4.form", np.array([9], dtype=np.uint8), "unknown form"),
+        ("4.targets", None, "no array 'targets'"),
         ("3.source_lengths", np.array([1, 1], dtype=np.int32), "do not fit"),
     ],
 )
