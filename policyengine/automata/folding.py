@@ -1,8 +1,12 @@
 """Folding: how text is made comparable before it is matched (design 3.1).
 
-Per code point and in this order: compatibility decomposition, full case folding, dropping of marks, dropping of
-invisible characters, white space to SPACE. Each step is optional. Nothing is reordered or composed and no character
-looks at its neighbours, so text can be folded as it streams and every folded symbol knows the character it came from.
+Per code point and in this order: compatibility decomposition, full case folding, confusables (`unicode_data` says
+which), dropping of marks, dropping of invisible characters, white space to SPACE. Each step is optional. Nothing is
+reordered or composed and no character looks at its neighbours, so text can be folded as it streams and every folded
+symbol knows the character it came from.
+
+Word edges are judged on folded text. With confusables a Cyrillic word is therefore partly Latin, with an edge wherever
+its letters change script: `ом` is found as a word in `дом`.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ class FoldSpec:
     invisible: bool = True
     marks: bool = False
     collapse: bool = True
+    confusables: bool = False
 
     def to_json(self) -> dict[str, bool]:
         """The steps as a plain dict."""
@@ -64,7 +69,7 @@ def _fold_one(spec: FoldSpec, cp: int) -> tuple[int, ...]:
     dropped = unicode_data.DROPPED_MARK * spec.marks | unicode_data.INVISIBLE * spec.invisible
     return tuple(
         SPACE if spec.collapse and flags[part] & unicode_data.WHITE_SPACE else part
-        for part in unicode_data.fold(cp, spec.nfkc, spec.casefold)
+        for part in unicode_data.fold(cp, spec.nfkc, spec.casefold, spec.confusables)
         if not flags[part] & dropped
     )
 

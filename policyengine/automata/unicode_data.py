@@ -2,7 +2,8 @@
 
 The tables lie in `unicode-15.0.0.bin` beside this file, written by `tools/freeze_unicode.py` from the Unicode Character
 Database. They are read once, on first use (a few milliseconds; about 2.3 MB of memory): two bytes objects with one
-entry a code point, so that a question costs one index.
+entry a code point, so that a question costs one index. What only expressions and scripts need is in
+`unicode_properties`.
 
 Words are judged by script. Common and Inherited characters belong to every script, with one refinement: where the
 database's Script_Extensions name only scripts that do not separate words by spaces, the character belongs to those
@@ -10,6 +11,18 @@ database's Script_Extensions name only scripts that do not separate words by spa
 `NON_SPACING_SCRIPTS` in `tools/freeze_unicode.py` lists the scripts taken not to separate words by spaces: those of
 East Asia but Hangul, those of South East Asia that write phrases without spaces, and the hieroglyphic ones. Scripts
 that were written so only in the past and use spaces today (Gothic, Tagalog) are taken to separate.
+
+*Confusables* are letters that look like a letter of another script. The data is Unicode's (UTS #39, `confusables.txt`
+13.0.0; up to 15.0.0 not one entry of it changed). A pair counts when both are single code points of category L, both
+of a real script (not Common, not Inherited), of two different ones that both separate words by spaces or both do not,
+and with the same prototype in that file. So Cyrillic `а` is Latin `a` and Greek `ο` is `o`; digits and punctuation are
+never part of a pair (`0` is not `O`, `1` is not `l`), nor are two letters of one script (`I` and `l`, `ɑ` and `a`), nor
+what looks like several letters (`rn`). Each letter of a group of look-alikes becomes the ASCII letter among them, else
+a Latin one, else the prototype; Latin letters stay.
+
+Under full case folding a letter must fold as its capital does, so the map of folded letters is another: a letter
+becomes what it looks like itself, or what its capital looks like, ASCII before others. So `Т` and `т` both become `t`,
+since the capital looks like `T`; and `ν` and `Ν` both become `v`, although the capital looks like `N`.
 """
 
 from __future__ import annotations
@@ -23,6 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 UNICODE_VERSION: Final = "15.0.0"
+CONFUSABLES_VERSION: Final = "13.0.0"
 N_JOIN_CLASSES: Final = 133
 N_CODE_POINTS: Final = 0x110000
 
@@ -34,7 +48,7 @@ CONTROL: Final = 8
 PUNCTUATION_OR_SYMBOL: Final = 16
 
 _FILE = Path(__file__).with_name(f"unicode-{UNICODE_VERSION}.bin")
-_MAGIC = f"policyengine unicode {UNICODE_VERSION} 1\n".encode()
+_MAGIC = f"policyengine unicode {UNICODE_VERSION} 2\n".encode()
 
 # Hangul syllables decompose by arithmetic (The Unicode Standard, 3.12).
 _S_BASE, _L_BASE, _V_BASE, _T_BASE = 0xAC00, 0x1100, 0x1161, 0x11A7
@@ -49,6 +63,8 @@ class Tables:
     flags: bytes
     nfkd: dict[int, tuple[int, ...]]  # full compatibility decomposition; without Hangul syllables
     casefold: dict[int, tuple[int, ...]]  # full case folding (C and F)
+    confusables: dict[int, int]  # a letter to the one of another script that it looks like
+    folded_confusables: dict[int, int]  # the same for letters that `casefold` does not change; nor does it the result
 
 
 @cache
@@ -57,13 +73,15 @@ def tables() -> Tables:
     with _FILE.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise ValueError(f"{_FILE} is not the frozen Unicode {UNICODE_VERSION} table; reinstall policyengine-llm")
-        starts, join, flags, *maps = (np.load(file, allow_pickle=False) for _ in range(9))
+        starts, join, flags, *maps = (np.load(file, allow_pickle=False) for _ in range(13))
     lengths = np.diff(starts, append=N_CODE_POINTS)
     return Tables(
         np.repeat(join, lengths).tobytes(),
         np.repeat(flags, lengths).tobytes(),
         _mapping(*maps[:3]),
-        _mapping(*maps[3:]),
+        _mapping(*maps[3:6]),
+        dict(zip(maps[6].tolist(), maps[7].tolist(), strict=True)),
+        dict(zip(maps[8].tolist(), maps[9].tolist(), strict=True)),
     )
 
 
@@ -87,17 +105,20 @@ def nfkd(cp: int) -> tuple[int, ...]:
     return tables().nfkd.get(cp, (cp,))
 
 
-def fold(cp: int, nfkc: bool, casefold: bool) -> tuple[int, ...]:
-    """One code point, decomposed if `nfkc`, then each part case folded if `casefold`."""
+def fold(cp: int, nfkc: bool, casefold: bool, confusables: bool = False) -> tuple[int, ...]:
+    """One code point, decomposed if `nfkc`, each part case folded if `casefold`, then look-alikes if `confusables`."""
     parts = nfkd(cp) if nfkc else (cp,)
-    if not casefold:
-        return parts
-    folded = tables().casefold
-    return tuple(out for part in parts for out in folded.get(part, (part,)))
+    known = tables()
+    if casefold:
+        parts = tuple(out for part in parts for out in known.casefold.get(part, (part,)))
+    if confusables:
+        alike = known.folded_confusables if casefold else known.confusables
+        parts = tuple(alike.get(part, part) for part in parts)
+    return parts
 
 
 @cache
-def fold_table(nfkc: bool, casefold: bool) -> dict[int, tuple[int, ...]]:
+def fold_table(nfkc: bool, casefold: bool, confusables: bool = False) -> dict[int, tuple[int, ...]]:
     """Every code point that `fold` changes, with what it becomes. Shared: do not write to it.
 
     Built on first use (some 20 ms with `nfkc`, which brings all Hangul syllables); `fold` is for single characters.
@@ -109,16 +130,20 @@ def fold_table(nfkc: bool, casefold: bool) -> dict[int, tuple[int, ...]]:
         changing.update(range(_S_BASE, _S_BASE + _S_COUNT))
     if casefold:
         changing.update(known.casefold)
-    result = {cp: fold(cp, nfkc, casefold) for cp in sorted(changing)}
+    if confusables:
+        changing.update(known.folded_confusables if casefold else known.confusables)
+    result = {cp: fold(cp, nfkc, casefold, confusables) for cp in sorted(changing)}
     return {cp: folded for cp, folded in result.items() if folded != (cp,)}
 
 
 @cache
 def changed_code_points() -> tuple[int, ...]:
     """Every code point that some `FoldSpec` changes or drops, ascending."""
-    flags = np.frombuffer(tables().flags, dtype=np.uint8)
+    known = tables()
+    flags = np.frombuffer(known.flags, dtype=np.uint8)
     special = np.flatnonzero(flags & (WHITE_SPACE | INVISIBLE | DROPPED_MARK)).tolist()
-    return tuple(sorted({*special, *fold_table(True, True), *fold_table(True, False), *fold_table(False, True)}))
+    folded = {*fold_table(True, True), *fold_table(True, False), *fold_table(False, True)}
+    return tuple(sorted({*special, *folded, *known.confusables, *known.folded_confusables}))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,9 @@ from tests import oracle
 
 DEFAULT = FoldSpec()
 NOTHING = FoldSpec(casefold=False, nfkc=False, invisible=False, marks=False, collapse=False)
-SPECS = st.builds(FoldSpec, *[st.booleans()] * 5)
+SPECS = st.builds(FoldSpec, *[st.booleans()] * 6)
+ALIKE = FoldSpec(confusables=True)
+ALIKE_SENSITIVE = FoldSpec(casefold=False, confusables=True)
 
 
 def folded(text: str, spec: FoldSpec = DEFAULT) -> str:
@@ -54,6 +57,40 @@ def test_each_step_can_be_switched_off() -> None:
     assert folded(text, FoldSpec(marks=True)) == "e fi ."
 
 
+@pytest.mark.parametrize(
+    ("text", "result", "sensitive"),
+    [
+        ("Titаn", "titan", "Titan"),  # Cyrillic а
+        ("Тitan", "titan", "Titan"),  # Cyrillic Т
+        ("ТІТАΝ", "titav", "TITAN"),  # all of other scripts; ν looks like v and is what Ν folds to
+        ("gοοgle", "google", "google"),  # Greek ο
+        ("ᏴᎪᎠ", "bad", "BAD"),  # Cherokee
+        ("ՍՏ", "us", "US"),  # Armenian
+        ("ТОТ тот", "tot tot", "TOT ᴛoᴛ"),
+        ("ＡА", "aa", "AA"),
+        ("0O1lI|", "0o1li|", "0O1lI|"),
+        ("ɑ ı rn m", "ɑ ı rn m", "ɑ ı rn m"),  # one script, or several letters
+        ("0০٠", "0০٠", "0০٠"),
+        ("一口", "一口", "一口"),
+        ("дж", "дж", "дж"),
+    ],
+)
+def test_confusables_become_the_latin_letter(text: str, result: str, sensitive: str) -> None:
+    assert folded(text, ALIKE) == result
+    assert folded(text, ALIKE_SENSITIVE) == sensitive
+
+
+@given(st.text())
+def test_confusables_keep_case_folding(text: str) -> None:
+    plain = FoldSpec(nfkc=False, confusables=True)
+    assert folded(text, plain) == folded(text.casefold(), plain)
+
+
+def test_confusables_come_before_marks() -> None:
+    assert folded("Ё", ALIKE) == "e\u0308"
+    assert folded("Ё", FoldSpec(marks=True, confusables=True)) == "e"
+
+
 def test_marks_of_a_script_stay_when_accents_are_dropped() -> None:
     spec = FoldSpec(marks=True)
     assert folded("e\u0301\u0327", spec) == "e"
@@ -85,7 +122,7 @@ def test_folding_agrees_with_the_oracle(text: str, spec: FoldSpec) -> None:
         normalize=frozenset(name for name, on in steps.items() if on),
         gaps="spaces" if spec.collapse else "literal",
     )
-    assert folded(text, spec) == oracle.fold(text, phrase)[0]
+    assert folded(text, replace(spec, confusables=False)) == oracle.fold(text, phrase)[0]
 
 
 @given(SPECS)

