@@ -3,9 +3,11 @@
 Only decoders are known that give every token the same bytes wherever it stands, but for a space at the start of the
 text. For every other one the answer is an error: a wrong guess would let banned text through.
 
-Two things are told apart from what the decoders do with whole outputs. WordPiece shows the `##` of a token that
-starts an output; here it is left out, which changes no edge. And byte tokens that are no valid UTF-8 together are
-shown as one U+FFFD each, those that would be letters on their own (`<0x72>`) included; here those count as letters.
+What decoders do to whole outputs is modelled as a stream shows it, where an output goes on from a prompt and what has
+been shown stays. Decoded alone and at once, two things look otherwise. WordPiece shows the `##` of a token that starts
+the output; here it is left out, which changes no edge. And byte tokens that are no valid UTF-8 together are shown as
+one U+FFFD each, those that would be letters on their own (`<0x72>`) included; here those are letters, and what is
+invalid is one U+FFFD a maximal subpart.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from typing import Any
 from policyengine.automata.vocab_decoders import Decoder
 from policyengine.automata.vocabulary import Encode, Vocabulary
 
+_UNKNOWN_PIECE = " \u2047 ".encode()  # how SentencePiece itself shows `<unk>`
+
 
 def from_file(path: Path, eos_token_ids: Iterable[int] | None) -> Vocabulary:
     """See `Vocabulary.from_tokenizer_json`."""
@@ -34,11 +36,13 @@ def from_live(tokenizer: Any, size: int | None, eos_token_ids: Iterable[int] | N
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None and hasattr(backend, "to_str"):
         return from_data(json.loads(backend.to_str()), eos_token_ids, encode=encode, size=size)
-    # mistral_common's tokenizer, bare or as an engine wraps it, tells each token's bytes itself.
-    inner = _tekkenizer(tokenizer)
-    if inner is not None:
+    # mistral_common's tokenizers, bare or as an engine wraps them.
+    inner = _mistral(tokenizer)
+    if inner is not None and hasattr(inner, "id_to_byte_piece"):
         tokens: list[bytes | None] = [inner.id_to_byte_piece(token_id) for token_id in range(inner.n_words)]
         return Vocabulary(tokens, eos_token_ids, encode=encode)
+    if inner is not None:
+        return Vocabulary(_sentencepiece(inner), eos_token_ids, encode=encode, drops_leading_space=True)
     raise ValueError(
         f"the text of {type(tokenizer).__name__}'s tokens cannot be read: it has no `backend_tokenizer`. "
         "Use the fast tokenizer of this model, or give the vocabulary with `Vocabulary.from_bytes`"
@@ -83,12 +87,22 @@ def _pieces(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
         raise ValueError("this is no tokenizer.json: `model.vocab` is missing; a tekken.json needs `from_tekken`")
 
 
-def _tekkenizer(tokenizer: Any) -> Any | None:
+def _mistral(tokenizer: Any) -> Any | None:
     for _ in range(3):
-        if hasattr(tokenizer, "id_to_byte_piece") and hasattr(tokenizer, "n_words"):
+        if hasattr(tokenizer, "id_to_piece") and hasattr(tokenizer, "n_words"):
             return tokenizer
         tokenizer = getattr(tokenizer, "tokenizer", None)
     return None
+
+
+def _sentencepiece(tokenizer: Any) -> list[bytes | None]:
+    """The bytes of each id of mistral_common's `SentencePieceTokenizer`."""
+    decoder = Decoder((lambda piece: piece.replace("▁", " "),), str.encode, byte_tokens=True, drops_leading_space=True)
+    tokens: list[bytes | None] = [decoder.token_bytes(tokenizer.id_to_piece(i)) for i in range(tokenizer.n_words)]
+    for token_id in tokenizer.special_ids:
+        tokens[token_id] = b""
+    tokens[tokenizer.unk_id] = _UNKNOWN_PIECE
+    return tokens
 
 
 def _read_json(path: Path) -> dict[str, Any]:

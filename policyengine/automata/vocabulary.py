@@ -67,6 +67,28 @@ class Vocabulary:
         parts.append(struct.pack(f"<i{len(self.eos_token_ids)}i?", -2, *self.eos_token_ids, self.drops_leading_space))
         return hashlib.sha256(b"".join(parts)).hexdigest()
 
+    @cached_property
+    def unknown_ids(self) -> tuple[int, ...]:
+        """Ids among the tokens that stand for nothing the tokenizer knows, so that what they would show is unknown.
+
+        The padding behind the last token is not among them: no model was trained to choose it.
+        """
+        last = max((i for i, token in enumerate(self.tokens) if token is not None), default=-1)
+        return tuple(i for i in range(last) if self.tokens[i] is None)
+
+    def describe(self) -> str:
+        """One line for a log: what was read, and what is not known of it."""
+        shown = sum(1 for token in self.tokens if token)
+        silent, padding = self.tokens.count(b""), self.tokens.count(None)
+        parts = [f"{self.size:,} ids", f"{shown:,} with text", f"{silent:,} without", f"{padding:,} padding"]
+        line = ", ".join(parts) + f"; ends: {', '.join(map(str, self.eos_token_ids))}"
+        if self.drops_leading_space:
+            line += "; a space at the start may be dropped"
+        if self.unknown_ids:
+            some = ", ".join(map(str, self.unknown_ids[:5])) + (", ..." if len(self.unknown_ids) > 5 else "")
+            line += f"; unknown to the tokenizer, taken to show nothing: {some}"
+        return line
+
     def __repr__(self) -> str:
         return f"Vocabulary({self.size} ids, eos {list(self.eos_token_ids)}, {self.digest[:12]})"
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from tokenizers.decoders import Decoder as RustDecoder
+from tokenizers.decoders import DecodeStream
 
 from policyengine.automata.vocab_decoders import Decoder
 from policyengine.automata.vocabulary import Vocabulary
@@ -57,6 +60,25 @@ def assert_decodes_alike(tokenizer: Tokenizer, vocabulary: Vocabulary, *, seed: 
     assert compared > 100
 
 
+def random_outputs(vocabulary: Vocabulary, *, seed: int, count: int = 2000) -> Iterator[list[int]]:
+    """Ids in any order: special ones, single bytes and first tokens among them more often than by chance."""
+    rng = random.Random(seed)
+    ids = [i for i, token in enumerate(vocabulary.tokens) if token is not None]
+    silent = [i for i in ids if vocabulary.tokens[i] == b""]
+    single = [i for i in ids if len(vocabulary.tokens[i] or b"") == 1]
+    for _ in range(count):
+        pools = rng.choices(
+            [ids, single or ids, silent or ids], weights=[6, rng.choice([0, 6]), 1], k=rng.randint(1, 9)
+        )
+        yield [rng.choice(pool) for pool in pools]
+
+
+def text_of(vocabulary: Vocabulary, output: Sequence[int], *, dropped: bool) -> str:
+    """What the vocabulary says that the ids show; `dropped`: without a space that the decoder may drop."""
+    text = b"".join(vocabulary.tokens[i] or b"" for i in output).decode("utf-8", "replace")
+    return text.removeprefix(" ") if dropped and vocabulary.drops_leading_space else text
+
+
 # -- from bytes ----------------------------------------------------------------------------------------------------
 
 
@@ -101,6 +123,16 @@ def test_the_digest_tells_vocabularies_apart() -> None:
         digest([b"a", b"b"], [0], True),
     ]
     assert len(set(different)) == len(different)
+
+
+def test_ids_without_a_token_are_told_apart_from_padding() -> None:
+    vocabulary = Vocabulary.from_bytes([b"", None, b"a", None, None, b"b", None, None], [0])
+    assert vocabulary.unknown_ids == (1, 3, 4)
+    assert vocabulary.describe() == (
+        "8 ids, 2 with text, 1 without, 5 padding; ends: 0; unknown to the tokenizer, taken to show nothing: 1, 3, 4"
+    )
+    assert vocabularies.toy().unknown_ids == ()
+    assert vocabularies.small_sentencepiece().describe().endswith("; ends: 2; a space at the start may be dropped")
 
 
 def test_resizing_pads_and_cuts() -> None:
@@ -247,6 +279,120 @@ def test_eos_ids_come_from_the_files_beside(tmp_path: Path) -> None:
     write(tmp_path, tokenizer_config={"eos_token": "<end>"})
     assert Vocabulary.from_path(tmp_path).eos_token_ids == (2, 1, 3)
     assert Vocabulary.from_path(path, [0]).eos_token_ids == (0,)
+
+
+# -- the families: any ids in any order ----------------------------------------------------------------------------
+
+
+def test_byte_level_output_is_decoded_as_the_tokenizer_does(small: Vocabulary) -> None:
+    tokenizer = Tokenizer.from_file(str(vocabularies.small_path()))
+    for output in random_outputs(small, seed=1):
+        assert text_of(small, output, dropped=True) == tokenizer.decode(output, skip_special_tokens=True)
+
+
+def test_tekken_output_is_decoded_as_mistral_common_does() -> None:
+    from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
+    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+    vocabulary = vocabularies.small_tekken()
+    tokenizer = Tekkenizer.from_file(vocabularies.small_tekken_path())
+    assert vocabulary.eos_token_ids == (tokenizer.eos_id,)
+    for output in random_outputs(vocabulary, seed=2):
+        shown = tokenizer.decode(output, SpecialTokenPolicy.IGNORE)
+        if "\ufffd" in shown:  # a special token inside a character breaks it there; an engine drops the token first
+            output = [i for i in output if vocabulary.tokens[i]]
+            shown = tokenizer.decode(output, SpecialTokenPolicy.IGNORE)
+        assert text_of(vocabulary, output, dropped=True) == shown
+
+
+def without_broken_runs(tokenizer: Tokenizer, output: Sequence[int]) -> list[int]:
+    """The ids with each run of byte tokens that is no valid UTF-8 as a whole left out."""
+    kept: list[int] = []
+    shown = [i for i in output if i > 2]
+    for is_byte, run in itertools.groupby(shown, key=lambda i: tokenizer.id_to_token(i).startswith("<0x")):
+        ids = list(run)
+        try:
+            bytes(int(tokenizer.id_to_token(i)[3:5], 16) for i in ids if is_byte).decode()
+        except UnicodeDecodeError:
+            continue
+        kept += ids
+    return kept
+
+
+def test_sentencepiece_output_is_decoded_as_the_tokenizer_does() -> None:
+    """Byte tokens that are no character together are for the next test."""
+    vocabulary = vocabularies.small_sentencepiece()
+    tokenizer = Tokenizer.from_file(str(vocabularies.small_sentencepiece_path()))
+    for output in random_outputs(vocabulary, seed=3):
+        valid = without_broken_runs(tokenizer, output)
+        assert text_of(vocabulary, valid, dropped=True) == tokenizer.decode(valid, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown", "at_once"),
+    [
+        (["▁the", "<0xE2>", "<0x82>", "<0xAC>", "▁a"], " the€ a", "the€ a"),
+        (["a", "<0xE2>", "<0x82>", "b"], "a\ufffdb", "a\ufffd\ufffdb"),
+        (["a", "<0x72>", "<0xFF>", "b"], "ar\ufffdb", "a\ufffd\ufffdb"),
+        (["a", "<0xE2>", "<0x82>", "<0xAC>", "<0xAC>"], "a€\ufffd", "a" + 4 * "\ufffd"),
+    ],
+)
+def test_byte_tokens_that_make_no_character(pieces: list[str], shown: str, at_once: str) -> None:
+    """A letter that was shown stays; decoded at once, the whole run of byte tokens is replaced."""
+    vocabulary = vocabularies.small_sentencepiece()
+    tokenizer = Tokenizer.from_file(str(vocabularies.small_sentencepiece_path()))
+    output = [tokenizer.token_to_id(piece) for piece in pieces]
+    assert text_of(vocabulary, output, dropped=False) == shown
+    assert tokenizer.decode(output) == at_once
+
+
+def test_mistral_sentencepiece_files_are_decoded_as_mistral_common_does() -> None:
+    from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
+    from mistral_common.tokens.tokenizers.sentencepiece import SentencePieceTokenizer
+
+    for name in ("tokenizer.model.v1", "mistral_instruct_tokenizer_241114.model.v7"):
+        tokenizer = SentencePieceTokenizer(vocabularies.mistral_file(name))
+        vocabulary = Vocabulary.from_transformers(tokenizer, size=tokenizer.n_words + 64, eos_token_ids=[2])
+        assert vocabulary.tokens[tokenizer.n_words :] == [None] * 64
+        compared = 0
+        for output in random_outputs(vocabulary, seed=4):
+            shown, text = (
+                tokenizer.decode(output, SpecialTokenPolicy.IGNORE),
+                text_of(vocabulary, output, dropped=False),
+            )
+            if "\ufffd" not in text:
+                assert shown in (text, text.removeprefix(" ")), "a space may be dropped; one of bytes is not"
+                compared += 1
+        assert compared > 1000
+
+
+def test_word_piece_output_is_decoded_as_the_tokenizer_does() -> None:
+    vocabulary = vocabularies.word_piece()
+    tokenizer = Tokenizer.from_file(str(vocabularies.word_piece_path()))
+    for output in random_outputs(vocabulary, seed=5):
+        text = text_of(vocabulary, output, dropped=True)
+        first = next((i for i in output if vocabulary.tokens[i]), None)
+        if first is not None and tokenizer.id_to_token(first).startswith("##"):
+            text = "##" + text  # no output of a model that was asked something begins so
+        assert text == tokenizer.decode(output, skip_special_tokens=True), output
+
+
+@pytest.mark.parametrize("family", ["byte-level", "sentencepiece", "wordpiece"])
+def test_a_stream_behind_a_prompt_shows_what_the_vocabulary_says(family: str) -> None:
+    """The engine's own way: token by token, behind the prompt's, so that nothing is dropped at the start."""
+    paths = {"byte-level": vocabularies.small_path, "sentencepiece": vocabularies.small_sentencepiece_path}
+    path = paths.get(family, vocabularies.word_piece_path)()
+    vocabulary, tokenizer = vocabularies.FAMILIES[family](), Tokenizer.from_file(str(path))
+    prompt = tokenizer.encode("import this", add_special_tokens=False).ids
+    compared = 0
+    for output in random_outputs(vocabulary, seed=6, count=500):
+        expected = text_of(vocabulary, output, dropped=False)
+        if "\ufffd" in expected:
+            continue
+        stream = DecodeStream(ids=prompt, skip_special_tokens=True)
+        assert "".join(stream.step(tokenizer, i) or "" for i in output) == expected, output
+        compared += 1
+    assert compared > 100
 
 
 # -- Tekken --------------------------------------------------------------------------------------------------------
