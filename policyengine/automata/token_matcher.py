@@ -53,7 +53,7 @@ class TokenMatcher:
                 if len(self._steps) >= _MOST_CACHED * 16:
                     self._steps.clear()
                 after = self._follow(state, int(self.trie.node_of[token]))
-                known = self._steps[state, token] = after, bool(self.completes(position, token))
+                known = self._steps[state, token] = after, self._is_masked(position, token)
             return known
         data = self.trie.tokens[token]
         if not data:
@@ -63,6 +63,15 @@ class TokenMatcher:
         if not character:
             return (state, pending + data), completed
         return self._follow(self._read(state, character)[0], self._rest(token, used)), completed
+
+    def _is_masked(self, position: Position, token: int) -> bool:
+        """`completes` as yes or no, from masks that were most likely asked for already: all of them are ascending."""
+        wanted = np.int32(token)  # of the masks' own type: numpy would copy them otherwise
+        for part in self.masks(position):
+            place = int(part.searchsorted(wanted))
+            if place < len(part) and part[place] == token:
+                return True
+        return False
 
     def _follow(self, state: int, node: int) -> Position:
         if node < 0:

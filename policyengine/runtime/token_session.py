@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +59,8 @@ class TokenSession:
         self._always_banned = (program.shared_ids(self._banned),) if self._banned else _NOTHING
         # From this length on, nothing depends on the length any more.
         self._horizon = max(self._min_tokens, *(place + 1 for place in self._forces.at), 0)
-        self._key = request.policies, tuple(sorted(request.values.items())), self._end_ids.tobytes(), max_tokens
+        # What two sessions have in common that answer alike at the same place (see `settled`).
+        self.kind: Hashable = request.policies, tuple(sorted(request.values.items())), self._end_ids.tobytes()
         self._has_single_ids = bool(self._banned or self._forces.at or self._forces.every is not None)
         self.has_bias = bool(self._bias or self._token_biases)
         self.is_idle = not (self._avoid or self.has_bias or self._min_tokens or self._has_single_ids)
@@ -224,4 +227,22 @@ class TokenSession:
             phase = self.length
         else:
             phase = min(self.length, self._horizon)
-        return self._positions, self._bias_positions, phase, self._key
+        return self._positions, self._bias_positions, phase, self.kind, self.max_tokens
+
+    # -- for engines that keep answers -----------------------------------------------------------------------------
+
+    @property
+    def settled(self) -> tuple[int, int]:
+        """From which length on, and below which, all answers and the next place depend on `kind` and `place` alone."""
+        last = self.max_tokens - 1 if self._watch_last and self.max_tokens is not None else sys.maxsize
+        return self._horizon, last
+
+    @property
+    def place(self) -> Hashable:
+        """What choices change in a session, its length and counters aside."""
+        return self._positions, self._bias_positions
+
+    def move(self, place: Any, length: int) -> None:
+        """Go on at a place that a session of this kind was at. The choices in between must have been permitted ones."""
+        self._positions, self._bias_positions = place
+        self.length = length

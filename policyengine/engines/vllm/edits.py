@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-Ids = npt.NDArray[np.int32]
+from policyengine.engines.vllm.memo import Ids, Mask, Wide
 
 _NEVER = float("-inf")
+_NEVER_ARRAY = np.array(_NEVER, dtype=np.float32)  # numpy writes it faster than a float
 _INLINE = 128  # ids; a shorter part is cheaper to send along than to keep on the device
 _MOST_CACHED_IDS = 1 << 22  # 32 MiB as int64
 
@@ -62,14 +63,14 @@ class Edits:
 
     def __init__(self, cache: PartCache) -> None:
         self._cache = cache
-        self._masked: list[tuple[int, Sequence[Ids]]] = []
+        self._masked: list[tuple[int, Mask]] = []
         self._biased: list[tuple[int, Ids, npt.NDArray[np.float64]]] = []
         self._forced: list[tuple[int, int, int]] = []
         self._checked: list[tuple[int, int]] = []
 
-    def mask(self, row: int, parts: Sequence[Ids]) -> None:
+    def mask(self, row: int, mask: Mask) -> None:
         """Forbid the ids of all parts in a row."""
-        self._masked.append((row, parts))
+        self._masked.append((row, mask))
 
     def bias(self, row: int, ids: Ids, values: npt.NDArray[np.float64]) -> None:
         """Add values to the logits of distinct ids in a row."""
@@ -128,18 +129,26 @@ class Edits:
     def _write_masks_on_host(self, logits: torch.Tensor) -> None:
         """Row by row with numpy, which costs less here than indices for each id, and no threads."""
         view = logits.numpy()
-        for row, parts in self._masked:
+        for row, mask in self._masked:
             line = view[row]
-            for part in parts:
-                line[part if len(part) < _INLINE else self._cache.get(part).numpy()] = _NEVER
+            for ids in mask.wide or self._widen(mask):
+                line[ids] = _NEVER_ARRAY
+
+    def _widen(self, mask: Mask) -> tuple[Wide, ...]:
+        long = [self._cache.get(part).numpy() for part in mask.parts if len(part) >= _INLINE]
+        short = [part for part in mask.parts if len(part) < _INLINE]
+        if short:
+            long.append(np.concatenate(short).astype(np.int64))
+        mask.wide = tuple(long)
+        return mask.wide
 
     def _write_masks_on_device(self, logits: torch.Tensor) -> None:
         """One write a part that is kept there, for all its rows at once, and one for all short parts together."""
         kept: dict[int, tuple[Ids, list[int]]] = {}
         short: list[Ids] = []
         short_rows: list[int] = []
-        for row, parts in self._masked:
-            for part in parts:
+        for row, mask in self._masked:
+            for part in mask.parts:
                 if len(part) < _INLINE:
                     short.append(part)
                     short_rows.append(row)

@@ -19,6 +19,7 @@ from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
 
 from policyengine.engines.vllm.counters import Counters
 from policyengine.engines.vllm.edits import Edits, PartCache
+from policyengine.engines.vllm.memo import Mask, Memo, Spot
 from policyengine.runtime.errors import RequestError
 
 if TYPE_CHECKING:
@@ -38,13 +39,29 @@ class UnknownTokenError(RuntimeError):
 class Row:
     """One request in the batch. `params` and `output` (a live list) are vLLM's and are only read."""
 
-    __slots__ = ("closed", "consumed", "eos", "last", "limited", "output", "params", "session")
+    __slots__ = (
+        "closed",
+        "consumed",
+        "eos",
+        "last",
+        "limited",
+        "output",
+        "overruled",
+        "params",
+        "session",
+        "spot",
+        "until",
+    )
 
     def __init__(self, params: Any, output: list[int], default_eos: int) -> None:
         self.params, self.output = params, output
         self.session: TokenSession | None = None
         self.consumed = 0  # how much of `output` the session has seen
         self.last = -1  # the last id it has seen
+        self.overruled = 0  # the session's count of masked choices at the last step
+        # Where the row stands, as long as the output is shorter than `until`; the session itself may be behind.
+        self.spot: Spot | None = None
+        self.until = 0
         self.closed = False  # failed: only EOS from here on
         # The engine has masks of its own for this request, which may leave nothing beside ours.
         self.limited = bool(params.structured_outputs or params.allowed_token_ids or params.bad_words)
@@ -53,9 +70,7 @@ class Row:
     def fits(self) -> bool:
         """Whether `output` continues what the session has seen."""
         seen = self.consumed
-        return self.session is not None and (
-            not seen or (len(self.output) >= seen and self.output[seen - 1] == self.last)
-        )
+        return not seen or (len(self.output) >= seen and self.output[seen - 1] == self.last)
 
 
 class Batch:
@@ -71,7 +86,7 @@ class Batch:
         self.steps = 0
         self._rows: dict[int, Row] = {}
         self._ordered: list[tuple[int, Row]] = []
-        self._cache = PartCache(device)
+        self._cache, self._memo = PartCache(device), Memo()
         vocabulary = program.vocabulary
         self._width = vocabulary.size
         self._real = int(program.is_real.sum())
@@ -136,7 +151,22 @@ class Batch:
             )
         edits = Edits(self._cache)
         used, finished = False, []
+        mask, bias = edits.mask, edits.bias
         for index, row in self._ordered:
+            spot = row.spot
+            if spot is not None:  # one new token on a way that was gone before: the rest of the loop in short
+                output, length = row.output, row.consumed + 1
+                if len(output) == length < row.until and output[-2] == row.last:
+                    token = output[-1]
+                    spot = spot.after.get(token)
+                    if spot is not None:
+                        row.spot, row.consumed, row.last = spot, length, token
+                        if spot.mask is not None:
+                            mask(index, spot.mask)
+                        if spot.bias is not None:
+                            bias(index, *spot.bias)
+                        used = True
+                        continue
             try:
                 if not row.closed and self._gather(index, row, edits):
                     used = True
@@ -169,22 +199,37 @@ class Batch:
 
     def _gather(self, index: int, row: Row, edits: Edits) -> bool:
         """Collect what one row needs. False: no rule acts on this request at all."""
+        before, consumed = row.spot, row.consumed
         session = self._caught_up(row)
         if session.is_idle:
             return False
-        parts = session.mask_parts()
-        forced = session.forced
+        parts, forced, bias = session.mask_parts(), session.forced, None
         if session.has_bias:
-            ids, values = session.bias_arrays()
-            if len(ids):
-                edits.bias(index, ids, values)
-        if parts:
-            edits.mask(index, parts)
+            bias = session.bias_arrays()
+            if len(bias[0]):
+                edits.bias(index, *bias)
+            else:
+                bias = None
+        mask = Mask(parts) if parts else None
         if forced is not None:
             edits.force(index, forced, row.eos)
         elif parts and (row.limited or self._may_be_all(row, parts)):
             edits.check(index, row.eos)
+        elif self._settles(row, session):
+            row.spot = self._memo.spot(session, mask, bias)
+            mask = row.spot.mask
+            if before is not None and row.consumed == consumed + 1 and row.overruled == session.masked_choices:
+                self._memo.link(before, row.last, row.spot)
+        row.overruled = session.masked_choices
+        if mask is not None:
+            edits.mask(index, mask)
         return True
+
+    @staticmethod
+    def _settles(row: Row, session: TokenSession) -> bool:
+        """Whether nothing but the session's place decides from here on until the output is as long as `row.until`."""
+        since, row.until = session.settled
+        return not row.limited and max(since, row.params.min_tokens, 1) <= row.consumed < row.until
 
     def _may_be_all(self, row: Row, parts: tuple[np.ndarray, ...]) -> bool:
         """Whether these parts, with what the engine masks below its own minimum length, may leave nothing."""
@@ -194,10 +239,13 @@ class Batch:
         return most >= self._real
 
     def _caught_up(self, row: Row) -> TokenSession:
-        if not row.fits():
-            row.session, row.consumed = self._start(row.params), 0
+        spot, row.spot = row.spot, None
         session, output = row.session, row.output
-        assert session is not None
+        if session is None or not row.fits():
+            row.session = session = self._start(row.params)
+            row.consumed = row.overruled = 0
+        elif spot is not None:
+            session.move(spot.place, row.consumed)
         for token in output[row.consumed :]:
             if token < 0:
                 raise UnknownTokenError(

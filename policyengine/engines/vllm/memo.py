@@ -1,0 +1,80 @@
+"""What sessions of one kind answer at one place, kept so that a step of a row seen before is one look-up.
+
+Most rows of a batch, most of the time, stand where some row has stood before: their answers depend on the place alone,
+not on how long the output is (`TokenSession.settled`). A `Spot` keeps those answers and, by token, the spots it leads
+to. Whatever is not on the way of such links (a new token, a forced one, the last one under a limit) is asked of the
+session itself, and that is where links come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from policyengine.runtime.token_session import TokenSession
+
+Ids = npt.NDArray[np.int32]
+Wide = npt.NDArray[np.int64]
+Bias = tuple[Ids, npt.NDArray[np.float64]]
+
+_MOST_SPOTS = 1 << 14
+_MOST_LINKS = 1 << 18  # some 100 bytes each
+
+
+class Mask:
+    """The ids that a row may not choose, in parts that may overlap. Shared between rows and steps; read-only.
+
+    parts: int32 arrays. wide: the same as int64, which numpy indexes without a copy; filled where they are written.
+    """
+
+    __slots__ = ("parts", "wide")
+
+    def __init__(self, parts: tuple[Ids, ...]) -> None:
+        self.parts = parts
+        self.wide: tuple[Wide, ...] | None = None
+
+
+class Spot:
+    """One place of one kind of session. `after`: where a token that may be chosen here leads, as far as it is known."""
+
+    __slots__ = ("after", "bias", "mask", "place")
+
+    def __init__(self, place: Hashable, mask: Mask | None, bias: Bias | None) -> None:
+        self.place, self.mask, self.bias = place, mask, bias
+        self.after: dict[int, Spot] = {}
+
+
+class Memo:
+    """All spots of one program. Bounded: when full it starts anew, and rows find their spots again one by one."""
+
+    def __init__(self, most_spots: int = _MOST_SPOTS, most_links: int = _MOST_LINKS) -> None:
+        self._most_spots, self._most_links, self._links = most_spots, most_links, 0
+        self._spots: dict[tuple[Hashable, Hashable], Spot] = {}
+
+    def spot(self, session: TokenSession, mask: Mask | None, bias: Bias | None) -> Spot:
+        """The spot of a settled session, whose answers these are."""
+        key = session.kind, session.place
+        known = self._spots.get(key)
+        if known is None:
+            if len(self._spots) >= self._most_spots:
+                self._clear()
+            known = self._spots[key] = Spot(session.place, mask, bias)
+        return known
+
+    def link(self, spot: Spot, token: int, after: Spot) -> None:
+        """Remember where a token leads."""
+        if self._links >= self._most_links:
+            self._clear()
+            return
+        spot.after[token] = after
+        self._links += 1
+
+    def _clear(self) -> None:
+        for spot in self._spots.values():
+            spot.after.clear()  # so that a row on one of them does not keep all of them
+        self._spots.clear()
+        self._links = 0
