@@ -9,14 +9,17 @@ product's tables, and agree with them there.
 
 from __future__ import annotations
 
+import bisect
 import codecs
 import contextlib
 import itertools
+import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Literal
+from importlib.resources import files
+from typing import Any, Literal
 
 import regex
 
@@ -45,6 +48,7 @@ _INHERITED_RE = regex.compile(r"\p{Script=Inherited}")
 _INVISIBLE_RE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}]")
 _SPACE_RE = regex.compile(r"\p{White_Space}")
 _GAP_RE = regex.compile(r"[\p{White_Space}\p{P}\p{S}]")
+_LETTER_RE = regex.compile(r"\p{L}")
 _SCRIPT_RES = {name: regex.compile(rf"\p{{Script={name}}}") for name in _SPACED}
 
 
@@ -97,6 +101,8 @@ def fold_char(ch: str, case: str, normalize: frozenset[str], gaps: str) -> str:
         ch = "".join(_decompose(ch))
     if case == "insensitive":
         ch = "".join(part.casefold() for part in ch)
+    if "confusables" in normalize:
+        ch = "".join(folded_look_alike(part) if case == "insensitive" else look_alike(part) for part in ch)
     if "marks" in normalize:
         ch = "".join(p for p in ch if not (unicodedata.category(p) == "Mn" and _INHERITED_RE.match(p)))
     if "invisible" in normalize:
@@ -116,6 +122,90 @@ def _decompose(ch: str) -> Iterator[str]:
         yield ch
     for part in parts:
         yield from _decompose(chr(int(part, 16)))
+
+
+# -- look-alikes: letters of different scripts with one prototype in Unicode's confusables.txt -------------------------
+
+
+@cache
+def _data(name: str) -> Any:
+    """The public data, as the package confusable-homoglyphs brings it."""
+    return json.loads((files("confusable_homoglyphs") / name).read_text(encoding="utf-8"))
+
+
+@cache
+def _prototypes() -> dict[str, str]:
+    """What each character of the file looks like. The package lists every pair twice, once for each of the two."""
+    lists = {ch.strip("\u200e"): entries for ch, entries in _data("confusables.json").items()}
+    pairs = {ch: [entry["c"].strip("\u200e") for entry in entries] for ch, entries in lists.items()}
+    places = {ch: place for place, ch in enumerate(pairs)}
+    found = {}
+    for ch, others in pairs.items():
+        other = others[0]
+        # A prototype has several look-alikes; of a pair of no more, the file names the other one first.
+        if len(others) == 1 and (len(pairs[other]) > 1 or places[ch] < places[other]):
+            found[ch] = other
+    return found
+
+
+@cache
+def _groups() -> dict[str, list[str]]:
+    """By prototype: the letters of real scripts that have it, the prototype itself if it is one."""
+    groups: dict[str, set[str]] = {}
+    for ch, prototype in _prototypes().items():
+        groups.setdefault(prototype, {ch}).update({ch, prototype} if len(prototype) == 1 else {ch})
+    return {p: [ch for ch in sorted(g) if _LETTER_RE.match(ch) and _script(ch)] for p, g in groups.items()}
+
+
+@cache
+def _script(ch: str) -> str | None:
+    """The script's name; None for what all share, or for what is not assigned."""
+    data = _data("categories.json")
+    place = bisect.bisect_right(data["code_points_ranges"], [ord(ch), 0x110000]) - 1
+    low, high, name, _ = data["code_points_ranges"][place]
+    script: str = data["iso_15924_aliases"][name]
+    return script if low <= ord(ch) <= high and script not in ("COMMON", "INHERITED") else None
+
+
+@cache
+def look_alike(ch: str) -> str:
+    """What a letter becomes: the letter of another script that its group of look-alikes stands for, or itself."""
+    prototype = _prototypes().get(ch, ch)
+    group = _groups().get(prototype, [])
+    if ch not in group or _script(ch) == "LATIN":
+        return ch
+    alike = [other for other in group if bool(_UNSPACED_RE.match(other)) == bool(_UNSPACED_RE.match(ch))]
+    stable = [other for other in alike if unicodedata.normalize("NFKD", other) == other]
+    ascii_letters = [other for other in stable if other.isascii()]
+    own_case = [other for other in ascii_letters if other.isupper() == (unicodedata.category(ch) == "Lu")]
+    latin = [other for other in stable if _script(other) == "LATIN"]
+    rest = [prototype] if prototype in stable else stable
+    best = next((some[0] for some in (own_case, ascii_letters, latin, rest) if some), ch)
+    if best not in ascii_letters and best in latin and prototype in latin:
+        best = prototype
+    return ch if _script(best) == _script(ch) else best
+
+
+@cache
+def folded_look_alike(ch: str) -> str:
+    """The same for a letter that is case folded: what it, or its capital, looks like; ASCII first, again and again."""
+    options = []
+    for variant in _variants().get(ch, [ch]):
+        looks = look_alike(variant).casefold()
+        if look_alike(variant) != variant and len(looks) == 1 and unicodedata.normalize("NFKD", looks) == looks != ch:
+            options.append((not looks.isascii(), variant != ch, _script(looks) != "LATIN", looks))
+    return folded_look_alike(min(options)[-1]) if options else ch
+
+
+@cache
+def _variants() -> dict[str, list[str]]:
+    """By case folded character: it and those that fold to it."""
+    found: dict[str, list[str]] = {}
+    for code in range(0x110000):
+        folded = chr(code).casefold()
+        if len(folded) == 1:
+            found.setdefault(folded, []).append(chr(code))
+    return found
 
 
 def fold(text: str, phrase: Phrase) -> tuple[str, list[int]]:

@@ -19,7 +19,7 @@ from policyengine.runtime.program import (
     WhenPlan,
 )
 from tests.oracle import Phrase
-from tests.programs import automaton_of, spec_of
+from tests.programs import automaton_of, kind_of
 
 _TARGETS = ("vllm", "trtllm")
 POLICY = PolicyPlan("test", "test.yaml", "", "", "always", _TARGETS, ())
@@ -69,8 +69,8 @@ def program(*rules: Rule | Literal["upper", "lower", "nothing"], max_hold: int =
         for phrase in rule.phrases
     ]
     components = []
-    for spec, avoid in dict.fromkeys((spec_of(phrase), avoid) for _, phrase, avoid in entries):
-        mine = [(index, phrase) for index, phrase, other in entries if spec_of(phrase) == spec and other == avoid]
+    for kind, avoid in dict.fromkeys((kind_of(phrase), avoid) for _, phrase, avoid in entries):
+        mine = [(index, phrase) for index, phrase, other in entries if kind_of(phrase) == kind and other == avoid]
         automaton = automaton_of([phrase for _, phrase in mine])
         use: Literal["avoid", "text"] = "avoid" if avoid else "text"
         ranks, texts = tuple(index for index, _ in mine), tuple(phrase.text for _, phrase in mine)

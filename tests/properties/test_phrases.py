@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from policyengine.automata.folding import Folding
 from policyengine.automata.phrases import PhraseAutomaton
 from tests import oracle
 from tests.oracle import Found, Phrase
-from tests.programs import automaton_of
+from tests.programs import automaton_of, spec_of
 from tests.properties.texts import alike, texts_with
 
 
@@ -116,6 +120,20 @@ def test_many_states_at_once_step_as_one_does(case: tuple[list[Phrase], str]) ->
     after = automaton.advance(states, np.array(symbols * automaton.n_states, dtype=np.int64))
     one_by_one = [automaton.step(s, symbol)[0] for s in range(automaton.n_states) for symbol in symbols]
     assert after.tolist() == one_by_one
+
+
+@pytest.mark.parametrize("case", ["insensitive", "sensitive"])
+@pytest.mark.parametrize("normalize", ["confusables", "nfkc confusables", "nfkc invisible marks confusables"])
+def test_every_character_folds_as_the_oracle_says(case: Literal["insensitive", "sensitive"], normalize: str) -> None:
+    """Every character but those that come by the ten thousand (Han, Hangul)."""
+    phrase = Phrase("", case=case, normalize=frozenset(normalize.split()), gaps="literal")
+    table, wrong = Folding(spec_of(phrase)).table, []
+    for code in (*range(0x3400), *range(0xA000, 0xAC00), *range(0xE000, 0x17000), *range(0x1B000, 0x20000)):
+        ch = chr(code)
+        expected = oracle.fold_char(ch, case, phrase.normalize, "literal")
+        if unicodedata.category(ch) != "Cn" and "".join(map(chr, table[ch])) != expected:
+            wrong.append((f"{code:04X}", ch, expected))
+    assert not wrong
 
 
 @pytest.mark.parametrize("text", ["", "\u200b", "\u00ad\ufeff"])
