@@ -1,4 +1,4 @@
-"""Which banned phrases occur in a text that we ourselves would put into an output."""
+"""Which banned patterns occur in a text that we ourselves would put into an output."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.automata.threads import State, ThreadAutomaton
+from policyengine.automata.unicode_data import join_class
 from policyengine.compiler.work import Work
 from policyengine.language.policyset import Phrase
+from policyengine.runtime.program import Automaton
 
 # How much is known of what stands around the text:
 # start: nothing stands before it, anything may follow; middle: anything may stand on both sides, so that only what is
-# found in every case counts; alone: it may stand alone, so that edges on both sides count.
-Place = Literal["start", "middle", "alone"]
+# found in every case counts; end: anything may stand before it, nothing follows; alone: it may stand alone, so that
+# edges on both sides count.
+Place = Literal["start", "middle", "end", "alone"]
 
 _JOINS_TO_ALL = "0"  # a word character of no particular script: no word that follows it begins at an edge
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A phrase that the text contains, and the rule (by rank) that bans it."""
+    """A pattern that the text contains, and the rule (by rank) that bans it."""
 
     rule: int
     phrase: Phrase
@@ -32,7 +36,7 @@ def banned_in(work: Work, source: int, text: str, place: Place) -> Iterator[Hit]
         return
     seen: set[int] = set()
     for component, phrases in zip(work.components, work.patterns, strict=True):
-        if component.use not in ("avoid", "text") or not isinstance(component.automaton, PhraseAutomaton):
+        if component.use not in ("avoid", "text"):
             continue
         for pattern in sorted(_matches(component.automaton, text, place, masks=component.use == "avoid")):
             rule = component.rules[pattern]
@@ -41,11 +45,19 @@ def banned_in(work: Work, source: int, text: str, place: Place) -> Iterator[Hit]
                 yield Hit(rule, phrases[pattern])
 
 
-def _matches(automaton: PhraseAutomaton, text: str, place: Place, *, masks: bool) -> set[int]:
+def _matches(automaton: Automaton, text: str, place: Place, *, masks: bool) -> set[int]:
     """Patterns that match within the text. masks: what `word_end: eager` masks at its end counts too."""
+    if isinstance(automaton, PhraseAutomaton):
+        return _in_phrases(automaton, text, place, masks=masks)
+    if isinstance(automaton, ThreadAutomaton):
+        return _in_threads(automaton, text, place, masks=masks)
+    return set()
+
+
+def _in_phrases(automaton: PhraseAutomaton, text: str, place: Place, *, masks: bool) -> set[int]:
     table = automaton.folding.table
     state = automaton.START
-    if place == "middle":
+    if place in ("middle", "end"):
         for symbol in table[_JOINS_TO_ALL]:
             state, _, _ = automaton.step(state, symbol)
     found: set[int] = set()
@@ -58,7 +70,20 @@ def _matches(automaton: PhraseAutomaton, text: str, place: Place, *, masks: bool
             read += not repeat
             found.update(p for p in by if automaton.pattern_length(p) <= read)
     for pattern in automaton.at_end(state):
-        counts = place == "alone" or (masks and automaton.patterns[pattern].eager)
+        counts = place in ("end", "alone") or (masks and automaton.patterns[pattern].eager)
         if counts and automaton.pattern_length(pattern) <= read:
             found.add(pattern)
     return found
+
+
+def _in_threads(automaton: ThreadAutomaton, text: str, place: Place, *, masks: bool) -> set[int]:
+    before = place in ("middle", "end")
+    if before and automaton.anchored.has_exceptions:
+        return set()  # one may stand around the text
+    # No thread: what began before the text is not in it.
+    joins = join_class(ord(_JOINS_TO_ALL)) if automaton.anchored.needs_edges else 0
+    state: State = (joins, ()) if before else automaton.START
+    state, found = automaton.follow(state, text)
+    if place in ("end", "alone"):
+        return found | automaton.ends(state)
+    return found | set(automaton.waiting(state)) if masks else found

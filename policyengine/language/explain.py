@@ -68,8 +68,8 @@ class _Place:
 
     @property
     def is_phrase(self) -> bool:
-        """Whether this is an item of a list of phrases or a key of a mapping of phrases."""
-        return len(self.path) >= 2 and self.path[-2] == "phrases" and (self.in_list or self.is_key)
+        """Whether this is an item of a list of phrases, or a key of a mapping of phrases."""
+        return len(self.path) >= 2 and self.path[-2] in ("phrases", "except") and (self.in_list or self.is_key)
 
     @property
     def subject(self) -> str:

@@ -20,6 +20,12 @@ _MISSING = {
     "policy": "add `policy: a-name`",
 }
 
+_CHOICES = {
+    "case": "sensitive: as written; insensitive: capitals and small letters are alike",
+    "gaps": "spaces: a space stands for white space; punctuation: for punctuation too; letters: also between letters",
+    "normalize": "nfkc: full-width letters and the like; marks: accents; confusables: look-alikes of other scripts",
+}
+
 
 def missing(key: str) -> str | None:
     """Help for a key that is not there."""
@@ -58,9 +64,8 @@ def value(path: list[Any], node: Node) -> str | None:
 
 def choice(path: list[Any]) -> str | None:
     """Help for a word that is none of the choices and near none."""
-    if path and path[-1] == "case":
-        return "sensitive: as written; insensitive: capitals and small letters are alike"
-    return None
+    key = next((one for one in reversed(path) if isinstance(one, str)), None)
+    return _CHOICES.get(key) if key else None
 
 
 def _inner(node: Node | None) -> str:

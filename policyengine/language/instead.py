@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 _REFUSED = "remove it: what this version cannot enforce is refused, never ignored"
-_SPELLINGS = "list the other spellings as phrases of their own"
 
 # By key, or by value where a value is what is not there yet.
 INSTEAD = {
     "regex": "write what it stands for under `phrases`, or in a file for `phrases_from`; `match: prefix` and "
     "`match: substring` cover endings and parts of words",
-    "except": "remove it, and ban longer phrases: `Titan launch` and `Titan price` in place of `Titan`",
     "scripts": "list the characters under `phrases`, or in a file for `phrases_from`, with `match: substring`",
     "allow": "remove the rule, and ban what must not be written",
     "channel": "remove it: the rule then holds for the whole output",
     "reasoning": "remove it: rules then hold for the whole output",
     "shadow": "remove it: a rule acts as soon as it is loaded; try it on a server for tests first",
-    "punctuation": f"use `gaps: spaces`, and {_SPELLINGS}: `Project-Titan`",
-    "letters": f"use `gaps: spaces`, and {_SPELLINGS}: `T-i-t-a-n`",
-    "confusables": f"remove it, and {_SPELLINGS}",
     "at: end": "use `at: start`, or a position in tokens",
     "after": "use `at: start`, or a position in tokens",
     "when.model": "remove it, and compile the policy for the servers of that model alone",

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from policyengine.automata import unicode_data
 from policyengine.automata.folding import Folding, FoldSpec
 from policyengine.language import limits
 from policyengine.language.diagnostics import quoted
 from policyengine.language.nodes import Scalar
-from policyengine.language.policyset import Phrase, PhraseOptions, Span
+from policyengine.language.policyset import Gaps, Phrase, PhraseOptions, Span
 from policyengine.language.reading import Reading
 from policyengine.language.source import Report
-from policyengine.language.strict import Strict, later
+from policyengine.language.strict import Strict
 
 # A visible ASCII character folds to a visible one whatever the options, so most phrases need no look at the tables.
 _PLAINLY_VISIBLE = re.compile(r"[!-~]")
@@ -31,10 +31,10 @@ PHRASE: dict[str, Any] = {
     "patternErrorMessage": "A phrase holds something that shows, and no control characters.",
 }
 
-Step = Annotated[Literal["nfkc", "invisible", "marks"], BeforeValidator(later("confusables"))]
+Step = Literal["nfkc", "invisible", "marks", "confusables"]
 
 
-def _default_steps() -> list[Literal["nfkc", "invisible", "marks"]]:
+def _default_steps() -> list[Step]:
     return ["nfkc", "invisible"]
 
 
@@ -50,16 +50,17 @@ class OptionKeys(Strict):
         "insensitive",
         description="insensitive (default): capitals and small letters are alike. sensitive: as written.",
     )
-    gaps: Annotated[Literal["spaces", "literal"], BeforeValidator(later("punctuation", "letters"))] = Field(
+    gaps: Gaps = Field(
         "spaces",
-        description="What a space in a phrase stands for. spaces (default): any run of white space. literal: exactly "
-        "what is written.",
+        description="What a space in a phrase stands for. spaces (default): any run of white space. punctuation: any "
+        "run of white space, punctuation and symbols. letters: the same, and such a run may also stand between any two "
+        "letters. literal: exactly what is written.",
     )
     normalize: list[Step] = Field(
         default_factory=_default_steps,
         description="What is made alike before comparing. nfkc: compatible forms, such as full-width letters and "
-        "ligatures. invisible: characters that do not show are dropped. marks: accents are dropped. Default: nfkc and "
-        "invisible; [] for none.",
+        "ligatures. invisible: characters that do not show are dropped. marks: accents are dropped. confusables: "
+        "letters of other scripts that look alike, such as a Cyrillic а. Default: nfkc and invisible; [] for none.",
         json_schema_extra={"default": [*_default_steps()]},
     )
     word_end: Literal["eager", "exact"] = Field(
@@ -93,13 +94,18 @@ def fold_spec(options: PhraseOptions) -> FoldSpec:
         invisible="invisible" in options.normalize,
         marks="marks" in options.normalize,
         collapse=options.gaps == "spaces",
+        confusables="confusables" in options.normalize,
     )
 
 
 def accept(options: PhraseOptions, report: Report) -> Callable[[Phrase], bool]:
     """A test for phrases: whether one can match something. What is wrong with one that cannot is reported."""
     folding = Folding(replace(fold_spec(options), invisible=True))  # what does not show is no phrase under any options
-    return lambda phrase: _accept(phrase.text, folding, phrase.span, report)
+    bare = options.gaps == "letters"
+    return lambda phrase: (
+        _accept(phrase.text, folding, phrase.span, report)
+        and (not bare or _accept_bare(phrase.text, phrase.span, report))
+    )
 
 
 def from_node(scalar: Scalar, text: str, reading: Reading) -> Phrase:
@@ -127,6 +133,15 @@ def _accept(text: str, folding: Folding, span: Span, report: Report) -> bool:
     else:
         message = f"the phrase {quoted(text)} is empty once its marks are dropped"
     report.add("empty-phrase", message, span, hint="remove it, or write what to match")
+    return False
+
+
+def _accept_bare(text: str, span: Span, report: Report) -> bool:
+    """Where gaps may stand between any two letters, one at an end of a phrase would only be in the way of a match."""
+    if not any(unicode_data.is_white_space(ord(ch)) for ch in (text[0], text[-1])):
+        return True
+    message = f"with `gaps: letters` a phrase cannot begin or end with white space, as {quoted(text)} does"
+    report.add("invalid-value", message, span, hint="remove it: `match` says whether other letters may stand beside")
     return False
 
 

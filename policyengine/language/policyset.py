@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Target = Literal["vllm", "trtllm", "trtllm-llm"]
+Gaps = Literal["spaces", "punctuation", "letters", "literal"]
 Activation = Literal["always", "assigned", "on_request"]
 ActionKind = Literal["avoid", "redact", "terminate", "block"]
 
@@ -62,7 +63,7 @@ class PhraseOptions:
 
     match: Literal["word", "prefix", "substring"] = "word"
     case: Literal["insensitive", "sensitive"] = "insensitive"
-    gaps: Literal["spaces", "literal"] = "spaces"
+    gaps: Gaps = "spaces"
     normalize: frozenset[str] = frozenset({"nfkc", "invisible"})
     word_end: Literal["eager", "exact"] = "eager"
 
@@ -85,13 +86,17 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """`ban:` with its action. Exactly one of `phrases` and `token_ids` is not empty."""
+    """`ban:` with its action. Exactly one of `phrases` and `token_ids` is not empty.
+
+    exceptions: phrases in which the others do not count.
+    """
 
     phrases: tuple[Phrase, ...]
     token_ids: tuple[int, ...]
     options: PhraseOptions
     action: Action
     fallback: Action  # what a text-only engine does in place of avoid; equals `action` for text actions
+    exceptions: tuple[Phrase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ def _suggestion(text: str, data: dict[Any, Any], model: type[Strict]) -> str:
     if tool and "phrases" in known:
         return tool
     for parent in data:
-        inner = model.model_fields[parent].annotation if parent in known else None
+        inner = model.model_fields[parent].annotation if parent in model.model_fields else None
         if isinstance(inner, type) and issubclass(inner, Strict) and text in inner.known():
             return f"`{text}` belongs inside `{parent}`"
     near = difflib.get_close_matches(text[:100], [name for name in known if name not in data] or known, n=1)

@@ -68,12 +68,12 @@ class Strict(BaseModel):
     @classmethod
     def known(cls) -> list[str]:
         """The keys that a mapping of this model may have."""
-        return list(cls.model_fields)
+        return [field.alias or name for name, field in cls.model_fields.items()]
 
     @classmethod
     def offered(cls) -> list[str]:
         """The keys that help may name."""
-        return [key for key in cls.model_fields if key not in cls.later_keys]
+        return [key for key in cls.known() if key not in cls.later_keys]
 
     @model_validator(mode="before")
     @classmethod
@@ -82,7 +82,8 @@ class Strict(BaseModel):
             return data
         reader: Reader = info.context
         reader.keys(cls, data)
-        return {key: value for key, value in data.items() if key in cls.model_fields}
+        known = cls.known()
+        return {key: value for key, value in data.items() if key in known}
 
 
 def problem(

@@ -138,9 +138,9 @@ def test_the_choices_of_a_key_are_explained() -> None:
 
 
 def test_what_is_not_enforced_yet_is_not_offered() -> None:
-    later = {"except", "regex", "scripts", "channel", "allow", "after", "model", "vocabulary"}
+    later = {"regex", "scripts", "channel", "allow", "after", "model", "vocabulary"}
     later |= {"reasoning", "assignments", "lint"}
-    later_values = {"assigned", "shadow", "end", "punctuation", "letters", "confusables"}
+    later_values = {"assigned", "shadow", "end"}
     for name, found in SCHEMAS.items():
         assert not later & {key for _, key, _ in keys(found)}, name
         for _, key, described in keys(found):
@@ -216,7 +216,7 @@ ODD = st.sampled_from(
         *([], {}, ["a"], [1], [[]], {"param": "n"}, {"param": "t"}, {"a": 1}, {1: 1}, {"redact": "a"}),
     )
 ).map(copy.deepcopy)
-KEYS = sorted({key for found in SCHEMAS.values() for _, key, _ in keys(found)} | {"except", "allow", "x"})
+KEYS = sorted({key for found in SCHEMAS.values() for _, key, _ in keys(found)} | {"allow", "x"})
 
 
 def places(data: Any) -> Iterator[tuple[Any, Any]]:

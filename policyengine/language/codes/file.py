@@ -177,7 +177,7 @@ CODES: tuple[Code, ...] = (
         "error",
         "a part of the language that this version does not enforce yet",
         """It is refused and never ignored: a policy that compiles is a policy that holds.""",
-        bad=policy("names: {ban: {phrases: [bluebird], except: [bluebird day]}}"),
+        bad=policy("names: {ban: {phrases: [bluebird]}, mode: shadow}"),
         good=policy("names: {ban: {phrases: [bluebird]}}"),
     ),
     Code(

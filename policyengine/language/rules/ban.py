@@ -19,7 +19,7 @@ from policyengine.language.rules.base import Context, Kind, RuleForm, TokenId
 from policyengine.language.strict import Refusal, not_yet, problem, some_of, without
 
 _BESIDE = "it belongs beside `ban`, not inside"
-_PHRASE_KEYS = ("phrases", "phrases_from", *OptionKeys.option_names)
+_PHRASE_KEYS = ("phrases", "phrases_from", "except", *OptionKeys.option_names)
 
 
 def _regex(value: Any) -> Any:
@@ -55,6 +55,12 @@ class BanForm(OptionKeys):
         description="A file of phrases, one a line, its path relative to this file. Blank lines and lines that start "
         "with # are skipped; \\# stands for a leading #.",
     )
+    exceptions: Annotated[list[Annotated[str, Field(json_schema_extra=PHRASE)]], Field(min_length=1)] | None = Field(
+        None,
+        alias="except",
+        description="Phrases in which the banned ones do not count: with Titan banned, the exception Titan press kit "
+        "lets that be written whole. They are compared with text as the banned ones are.",
+    )
     token_ids: Annotated[list[TokenId], Field(min_length=1)] | None = Field(
         None, description="Ids of tokens that are never chosen, in the vocabulary of the model that is served."
     )
@@ -62,7 +68,6 @@ class BanForm(OptionKeys):
 
     later_keys: ClassVar[tuple[str, ...]] = ("regex",)
     refused: ClassVar[Mapping[str, Refusal]] = {
-        "except": not_yet("except"),
         "scripts": not_yet("scripts"),
         "action": Refusal("unknown-key", "`action` is not a key of `ban`", _BESIDE),
         "fallback": Refusal("unknown-key", "`fallback` is not a key of `ban`", _BESIDE),
@@ -77,7 +82,7 @@ class BanForm(OptionKeys):
             if len(given) > 1:
                 hint = "write a rule for each"
                 raise problem("conflicting-keys", "a ban holds phrases or token ids, not both", hint=hint, keys=given)
-            options = self.options_given()
+            options = [*(["except"] if self.exceptions is not None else []), *self.options_given()]
             if options:
                 message = f"`{options[0]}` is an option of phrases"
                 raise problem("conflicting-keys", message, keys=[*options, "token_ids"])
@@ -128,10 +133,7 @@ class BanRule(RuleForm):
 def _build(rule: BanRule, context: Context) -> Ban:
     options = rule.ban.options()
     reading = context.reading
-    phrases: list[Phrase] = []
-    if rule.ban.phrases is not None:
-        pairs = zip(context.scalars("ban", "phrases"), rule.ban.phrases, strict=True)
-        phrases += [from_node(node, text, reading) for node, text in pairs]
+    phrases = _listed(rule.ban.phrases, "phrases", context)
     if rule.ban.phrases_from is not None:
         phrases += context.lists.phrases(rule.ban.phrases_from, context.child("ban", "phrases_from"), reading)
     if len(phrases) > limits.PHRASES.default:
@@ -140,13 +142,23 @@ def _build(rule: BanRule, context: Context) -> Ban:
         phrases = []
     action = actions.build(rule.action, context.rule)
     fallback = actions.build(rule.fallback, context.rule) if action.kind == "avoid" else action
+    acceptable = accept(options, reading.report)
     return Ban(
-        phrases=tuple(filter(accept(options, reading.report), phrases)),
+        phrases=tuple(filter(acceptable, phrases)),
+        exceptions=tuple(filter(acceptable, _listed(rule.ban.exceptions, "except", context))),
         token_ids=tuple(dict.fromkeys(rule.ban.token_ids or ())),
         options=options,
         action=action,
         fallback=fallback,
     )
+
+
+def _listed(texts: list[str] | None, key: str, context: Context) -> list[Phrase]:
+    """The phrases that stand in the policy, under this key."""
+    if texts is None:
+        return []
+    pairs = zip(context.scalars("ban", key), texts, strict=True)
+    return [from_node(node, text, context.reading) for node, text in pairs]
 
 
 KIND = Kind("ban", BanRule, _build)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -13,7 +14,7 @@ from policyengine.language.parameters import Use
 from policyengine.language.phrases import PHRASE, OptionKeys, accept, from_node
 from policyengine.language.policyset import Bias, ParamRef, Phrase
 from policyengine.language.rules.base import Context, Kind, ParamForm, RuleForm, TokenId, is_param
-from policyengine.language.strict import problem, some_of
+from policyengine.language.strict import Refusal, problem, some_of
 
 _LIMIT = limits.BIAS.default
 _VALUE = Use("a bias", ("number", "integer"), ge=-_LIMIT, le=_LIMIT)
@@ -45,6 +46,10 @@ class BiasForm(OptionKeys):
         description=f"Token ids, and what is added to each: -{_LIMIT} to {_LIMIT}, or {{param: name}}.",
         json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,10}$"}},
     )
+
+    refused: ClassVar[Mapping[str, Refusal]] = {
+        "except": Refusal("unknown-key", "`except` is not a key of `bias`", "only a ban has exceptions")
+    }
 
     @model_validator(mode="after")
     def _given(self) -> BiasForm:

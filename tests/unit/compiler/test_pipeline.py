@@ -7,8 +7,19 @@ from pathlib import Path
 import pytest
 
 import policyengine as pe
+from policyengine.automata import gap_phrases
+from policyengine.automata.threads import ThreadAutomaton
 from policyengine.language import load
-from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, RewritePlan, TextAction
+from policyengine.runtime.program import (
+    BanPlan,
+    BiasPlan,
+    ForcePlan,
+    MinTokensPlan,
+    Param,
+    RewritePlan,
+    TextAction,
+    automaton_kind,
+)
 from tests.unit.compiler.conftest import Make
 
 
@@ -164,3 +175,76 @@ def test_requests_are_parsed_by_the_compiled_program(make: Make) -> None:
     )
     assert program.parse_request(None).policies == {1}
     assert program.parse_request({"policies": ["a"]}).policies == {0, 1}
+
+
+def test_what_needs_threads_is_an_automaton_of_threads(make: Make) -> None:
+    """Rules that are read alike share one; a rule with exceptions has its own, since they count for it alone."""
+    program = pe.compile(
+        make(
+            a="""\
+rules:
+  a: {ban: {phrases: [Titan], gaps: letters}}
+  b: {ban: {phrases: [Hyperion, Rhea], gaps: letters}}
+  c: {ban: {phrases: [Titan], gaps: punctuation}}
+  d: {ban: {phrases: [Titan], except: [Titan press kit]}}
+  e: {ban: {phrases: [Titan], except: [Titan moon]}}
+  f: {bias: {phrases: {Titan: 1}, gaps: letters}}
+  g: {ban: {phrases: [Titan]}}
+"""
+        )
+    )
+    found = [(one.use, one.rules, one.phrases, automaton_kind(one.automaton)) for one in program.components]
+    assert sorted(found) == [
+        ("avoid", (0, 1, 1), ("Titan", "Hyperion", "Rhea"), "threads"),
+        ("avoid", (2,), ("Titan",), "threads"),
+        ("avoid", (3,), ("Titan",), "threads"),
+        ("avoid", (4,), ("Titan",), "threads"),
+        ("avoid", (6,), ("Titan",), "phrases"),
+        ("bias", (5,), ("Titan",), "threads"),
+    ]
+
+
+def matches(program: pe.Program, text: str) -> bool:
+    """Whether the one automaton of a program finds something in a whole output."""
+    (component,) = program.components
+    automaton = component.automaton
+    assert isinstance(automaton, ThreadAutomaton)
+    state, found = automaton.follow(automaton.START, text)
+    return bool(found | automaton.ends(state))
+
+
+@pytest.mark.parametrize(
+    ("ban", "caught", "free"),
+    [
+        ("phrases: [Project Titan], gaps: punctuation", ["project -- TITAN"], ["projecttitan", "pro-ject titan"]),
+        ("phrases: [Project Titan], gaps: letters", ["P.r.o.j.e.c.t / Titan", "pro-ject titan"], ["Project Titans"]),
+        ("phrases: [Titan], match: prefix, gaps: letters", ["T-i-t-a-n-s"], ["statitan"]),
+        ("phrases: [Titan], except: [Titan press kit]", ["Titan press", "a Titan"], ["the titan  press kit"]),
+        ("phrases: [Titan], normalize: [confusables], gaps: letters", ["Т-і-tan"], ["Tita"]),
+    ],
+)
+def test_options_reach_the_automaton(make: Make, ban: str, caught: list[str], free: list[str]) -> None:
+    program = pe.compile(make(a=f"rules: {{x: {{ban: {{{ban}}}}}}}\n"))
+    assert [text for text in caught if not matches(program, text)] == []
+    assert [text for text in free if matches(program, text)] == []
+
+
+def test_phrases_that_need_too_many_states_together_get_an_automaton_a_rule(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gap_phrases, "_MOST_STATES", 30)
+    policies = (
+        "rules: {x: {ban: {phrases: [Hyperion], gaps: letters}}, y: {ban: {phrases: [Enceladus], gaps: letters}}}\n"
+    )
+    program = pe.compile(make(a=policies))
+    assert [one.phrases for one in program.components] == [("Hyperion",), ("Enceladus",)]
+
+
+def test_a_rule_that_needs_too_many_states_is_an_error_at_it(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gap_phrases, "_MOST_STATES", 10)
+    policies = "rules: {x: {ban: {phrases: [Hyperion], gaps: letters}}, y: {ban: {phrases: [Io], gaps: letters}}}\n"
+    with pytest.raises(pe.PolicyError) as caught:
+        pe.compile(make(a=policies))
+    (one,) = caught.value.diagnostics
+    assert (one.name, one.span.line) == ("over-limit", 3)
+    assert "`a/x` cannot be compiled" in one.message

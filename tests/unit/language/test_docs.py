@@ -52,15 +52,11 @@ def test_every_key_is_on_the_page() -> None:
 @pytest.mark.parametrize(
     ("written", "rule"),
     [
-        ("`except`", "{ban: {phrases: [x], except: [xy]}}"),
         ("`regex`", "{ban: {regex: [x]}}"),
         ("`scripts`", "{ban: {scripts: [Han]}}"),
         ("`allow`", "{allow: {choices: [a, b]}}"),
         ("`channel`", "{ban: {phrases: [x]}, channel: answer}"),
         ("`mode: shadow`", "{ban: {phrases: [x]}, mode: shadow}"),
-        ("`gaps: punctuation`", "{ban: {phrases: [x], gaps: punctuation}}"),
-        ("`gaps: letters`", "{ban: {phrases: [x], gaps: letters}}"),
-        ("`confusables`", "{ban: {phrases: [x], normalize: [confusables]}}"),
         ("`at: end`", "{force: {text: x, at: end}}"),
         ("`after`", "{force: {text: x, after: y}}"),
         ("a text from a parameter", "{force: {text: {param: x}, at: start}}"),
