@@ -40,9 +40,12 @@ def from_live(tokenizer: Any, size: int | None, eos_token_ids: Iterable[int] | N
     inner = _mistral(tokenizer)
     if inner is not None and hasattr(inner, "id_to_byte_piece"):
         tokens: list[bytes | None] = [inner.id_to_byte_piece(token_id) for token_id in range(inner.n_words)]
-        return Vocabulary(tokens, eos_token_ids, encode=encode)
+        special = {inner.id_to_piece(i): i for i, token in enumerate(tokens) if token == b""}
+        return Vocabulary(tokens, eos_token_ids, encode=encode, special=special)
     if inner is not None:
-        return Vocabulary(_sentencepiece(inner), eos_token_ids, encode=encode, drops_leading_space=True)
+        special = {inner.id_to_piece(i): i for i in inner.special_ids}
+        tokens = _sentencepiece(inner)
+        return Vocabulary(tokens, eos_token_ids, encode=encode, drops_leading_space=True, special=special)
     raise ValueError(
         f"the text of {type(tokenizer).__name__}'s tokens cannot be read: it has no `backend_tokenizer`. "
         "Use the fast tokenizer of this model, or give the vocabulary with `Vocabulary.from_bytes`"
@@ -70,7 +73,13 @@ def from_data(
         tokens[token_id] = b"" if token_id in hidden else decoder.token_bytes(piece)
     if size is not None:
         eos_token_ids = [token_id for token_id in eos_token_ids if token_id < size]
-    return Vocabulary(tokens, eos_token_ids, encode=encode, drops_leading_space=decoder.drops_leading_space)
+    return Vocabulary(
+        tokens,
+        eos_token_ids,
+        encode=encode,
+        drops_leading_space=decoder.drops_leading_space,
+        special={pieces[token_id]: token_id for token_id in hidden},
+    )
 
 
 def _pieces(data: Mapping[str, Any]) -> Iterator[tuple[int, str]]:

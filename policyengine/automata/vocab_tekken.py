@@ -36,7 +36,7 @@ def from_file(path: Path) -> Vocabulary:
         raise ValueError(f"{path} names no `</s>` among its special tokens")
     tokens: list[bytes | None] = [b""] * special
     tokens += [text[rank] for rank in range(count)]
-    return Vocabulary(tokens, [eos], encode=_encoder(path, config["pattern"], text, special))
+    return Vocabulary(tokens, [eos], encode=_encoder(path, config["pattern"], text, special), special=named)
 
 
 def _encoder(path: Path, pattern: str, text: dict[int, bytes], special: int) -> Encode | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import operator
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ class Vocabulary:
         encode: text to ids as the model's tokenizer does it, without special tokens; None where that is not known.
         drops_leading_space: whether the tokenizer's decoder removes a space at the start of a text (SentencePiece
             families, WordPiece).
+        special: tokens without text by the name that the tokenizer gives them, as far as it tells. The digest leaves
+            them out.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Vocabulary:
         *,
         encode: Encode | None = None,
         drops_leading_space: bool = False,
+        special: Mapping[str, int] | None = None,
     ) -> None:
         """Raises ValueError for an empty vocabulary, a token that is not bytes, and EOS ids outside it."""
         self.tokens: list[bytes | None] = list(tokens)
@@ -51,6 +54,7 @@ class Vocabulary:
                 raise ValueError(f"EOS token id {token_id} is outside the vocabulary of {self.size} ids")
         self.encode = encode
         self.drops_leading_space = drops_leading_space
+        self.special = {name: i for name, i in (special or {}).items() if i < self.size and self.tokens[i] == b""}
 
     @property
     def size(self) -> int:
@@ -102,6 +106,7 @@ class Vocabulary:
             self.eos_token_ids,
             encode=self.encode,
             drops_leading_space=self.drops_leading_space,
+            special=self.special,
         )
 
     @classmethod

@@ -166,6 +166,9 @@ def test_byte_level_added_tokens_show_unless_special(tmp_path: Path) -> None:
     tokenizer = bpe({"Ġa": 0, "b": 1, "Ã": 2, "©": 3}, decoders.ByteLevel(), added)
     vocabulary = Vocabulary.from_tokenizer_json(write(tmp_path, tokenizer=tokenizer.to_str()), eos_token_ids=[6])
     assert vocabulary.tokens == [b" a", b"b", b"\xc3", b"\xa9", b"<think>", b" spaced out ", b"", b" \xe9"]
+    assert vocabulary.special == {"｜eos｜": 6}, "names are kept where there is no text"
+    assert vocabulary.resized(9).special == {"｜eos｜": 6}
+    assert vocabulary.resized(6 + 1).special == {"｜eos｜": 6}
     assert_decodes_alike(tokenizer, vocabulary)
 
 
@@ -410,6 +413,8 @@ def test_the_real_tekken_file_reads_as_mistral_common_reads_it(real: Vocabulary)
         assert real.encode(text) == reference.encode(text, bos=False, eos=False)
     live = Vocabulary.from_transformers(reference, size=131_080, eos_token_ids=[2])
     assert live.tokens == real.tokens + [None] * 8
+    assert live.special["</s>"] == reference.eos_id
+    assert len(live.special) == reference.num_special_tokens
 
 
 def tekken(special_tokens: Any = None) -> dict[str, Any]:
@@ -424,6 +429,7 @@ def test_a_tekken_file_by_hand(tmp_path: Path) -> None:
     vocabulary = Vocabulary.from_path(tmp_path)
     assert vocabulary.tokens == [b"", b"", b"", b"a", b"b", b"ab"]
     assert vocabulary.eos_token_ids == (1,)
+    assert vocabulary.special == {"<unk>": 0, "</s>": 1, "<s>": 2}
     write(tmp_path, tekken=tekken())
     assert Vocabulary.from_tekken(tmp_path / "tekken.json").eos_token_ids == (2,)
 
@@ -452,6 +458,7 @@ def test_from_transformers_is_what_the_file_gives(small: Vocabulary) -> None:
     live = Vocabulary.from_transformers(tokenizer)
     assert live.tokens == small.tokens
     assert live.eos_token_ids == (0,)
+    assert live.special == small.special == {name: i for i, name in enumerate(SMALL_SPECIAL)}
     assert live.encode is not None
     assert small.encode is not None
     assert live.encode("import os") == small.encode("import os")
