@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from policyengine.automata.vocabulary import Vocabulary
+
+# Tests leave nothing behind in the home folder, and find nothing there: what is tested is built.
+os.environ["POLICYENGINE_CACHE_DIR"] = "off"
 
 # Machines differ and are shared: how long an example takes is never a reason to fail.
 settings.register_profile("policyengine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

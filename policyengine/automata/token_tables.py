@@ -15,6 +15,11 @@ So the tables grow with the phrases, not with phrases times vocabulary, and a qu
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -33,12 +38,28 @@ JOINED, EDGE, RUN = 0, 1, 2
 ALWAYS, AT_END = 0, 1
 
 
+# The arrays of a `TokenTables` by name, and the columns of its `base_ranges`.
+_KEPT = ("range_start", "lo", "hi", "pattern", "kind", "step_keys", "step_states", "base_steps")
+_COLUMNS = ("way", "lo", "hi", "pattern", "kind")
+
+
 def _ranges_of_equal(ascending: npt.NDArray[np.integer], wanted: Longs) -> tuple[Longs, Longs]:
     """All pairs (i, j) with `ascending[j] == wanted[i]`, as two arrays."""
     lo, hi = np.searchsorted(ascending, wanted, "left"), np.searchsorted(ascending, wanted, "right")
     count = hi - lo
     which = np.repeat(np.arange(len(wanted)), count)
     return which, np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(lo, count)
+
+
+def digest_of(automaton: PhraseAutomaton) -> str:
+    """sha256, hex, of all that the tables of an automaton depend on, the vocabulary and this code aside."""
+    digest = hashlib.sha256(json.dumps(automaton.spec.to_json(), sort_keys=True).encode())
+    eager = np.fromiter((p.eager for p in automaton.patterns), dtype=np.uint8, count=len(automaton.patterns))
+    ends = (automaton.now_states, automaton.now_patterns, automaton.waiting_states, automaton.waiting_patterns)
+    for array in (automaton.keys, *ends, eager):
+        digest.update(array.size.to_bytes(8, "little"))
+        digest.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data)
+    return digest.hexdigest()
 
 
 class TokenTables:
@@ -74,8 +95,36 @@ class TokenTables:
         self._steps = []
         self._walk_bases()
         self.base_ranges = self._collect()
-        for array in (self.range_start, self.lo, self.hi, self.pattern, self.kind, self.step_keys, self.step_states):
+        for array in self.to_arrays().values():
             array.flags.writeable = False
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All tables by name, for `from_arrays`."""
+        kept: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in _KEPT}
+        return kept | {f"base_{name}": column for name, column in zip(_COLUMNS, self.base_ranges, strict=True)}
+
+    @classmethod
+    def from_arrays(
+        cls, automaton: PhraseAutomaton, trie: VocabularyTrie, arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> Self:
+        """The tables that `to_arrays` was asked of; they keep the arrays. Raises ValueError for other arrays.
+
+        That they belong to this automaton and index is for the caller to know; only sizes are looked at here.
+        """
+        if automaton.spec != trie.folding.spec:
+            raise ValueError("the vocabulary was folded otherwise than the phrases")
+        if set(arrays) != {*_KEPT, *(f"base_{name}" for name in _COLUMNS)}:
+            raise ValueError("the arrays of bound tables have other names")
+        sizes = len(arrays["range_start"]), arrays["base_steps"].shape
+        if sizes != (automaton.n_states + 1, (3, trie.n_nodes)):
+            raise ValueError("the arrays of bound tables do not fit this automaton and vocabulary")
+        tables = cls.__new__(cls)
+        tables.automaton, tables.trie = automaton, trie
+        for name in _KEPT:
+            setattr(tables, name, arrays[name])
+        way, lo, hi, pattern, kind = (arrays[f"base_{name}"] for name in _COLUMNS)
+        tables.base_ranges = way, lo, hi, pattern, kind
+        return tables
 
     def _collect(self) -> tuple[Longs, Longs, Longs, Longs, Longs]:
         columns = [np.concatenate(c) for c in zip(*self._ranges, strict=True)] if self._ranges else []
@@ -228,7 +277,6 @@ class TokenTables:
                 state = automaton.fail[state].astype(np.int64)
                 some = state >= N_BASES
                 node, state = node[some], state[some]
-        self.base_steps.flags.writeable = False
 
     # -- queries ---------------------------------------------------------------------------------------------------
 
@@ -275,8 +323,7 @@ class TokenTables:
 
     def nbytes(self) -> int:
         """Bytes of the tables, the trie's not counted."""
-        arrays = (self.range_start, self.lo, self.hi, self.pattern, self.kind, self.step_keys, self.step_states)
-        return sum(a.nbytes for a in arrays) + self.base_steps.nbytes + sum(c.nbytes for c in self.base_ranges)
+        return sum(array.nbytes for array in self.to_arrays().values())
 
 
-__all__ = ["ALWAYS", "AT_END", "EDGE", "JOINED", "N_JOIN_CLASSES", "RUN", "TokenTables"]
+__all__ = ["ALWAYS", "AT_END", "EDGE", "JOINED", "N_JOIN_CLASSES", "RUN", "TokenTables", "digest_of"]

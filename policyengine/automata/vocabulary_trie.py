@@ -13,8 +13,9 @@ incomplete character is a step over one character and then one over a rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ import numpy.typing as npt
 from policyengine.automata import unicode_data, utf8
 from policyengine.automata.folding import SPACE, Folding, FoldSpec
 from policyengine.automata.phrases import JOINS, N_BASES, SPACE_CONTEXT, Bools, Ints, Longs
-from policyengine.automata.unicode_data import N_JOIN_CLASSES
+from policyengine.automata.unicode_data import N_CODE_POINTS, N_JOIN_CLASSES
 
 if TYPE_CHECKING:
     from policyengine.automata.vocabulary import Vocabulary
@@ -30,6 +31,28 @@ if TYPE_CHECKING:
 _SHIFT = 21
 NO_SYMBOL = N_JOIN_CLASSES  # the "class" of the first symbol of nothing
 DROPPED = 255  # the class of a character that folding drops
+
+
+# The arrays that a file of an index holds by these names, beside the three of `VocabularyTrie.to_arrays`.
+_KEPT = (
+    *("alphabet", "class_start", "keys", "parent", "symbol", "tail_index", "node_of", "rest_nodes", "wanted"),
+    *("first_class", "leading_space", "first", "last", "ids", "start", "tail_nodes", "tail_matrix", "classes"),
+)
+
+
+def _numbered(code_points: Longs) -> tuple[Longs, Longs]:
+    """The distinct code points, ascending, and the place among them of each; as `np.unique`, without sorting."""
+    found = np.zeros(N_CODE_POINTS, dtype=bool)
+    found[code_points] = True
+    distinct = np.flatnonzero(found)
+    place = np.zeros(N_CODE_POINTS, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[code_points]
+
+
+def _runs(starts: Longs, lengths: Longs) -> Longs:
+    """The numbers from each start on, as many as its length, one run after the other."""
+    return np.arange(int(lengths.sum())) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
 
 
 class VocabularyTrie:
@@ -43,62 +66,118 @@ class VocabularyTrie:
     """
 
     def __init__(self, vocabulary: Vocabulary, spec: FoldSpec) -> None:
+        self._begin(vocabulary, spec)
+        texts, tails, owners = self._read()
+        self.tails = sorted({tail for tail in tails if tail})
+        self._grow(*self._fold(texts, tails), owners)
+        self._sort()
+
+    def _begin(self, vocabulary: Vocabulary, spec: FoldSpec) -> None:
         self.folding = Folding(spec)
         self.tokens: list[bytes | None] = list(vocabulary.tokens)
         for token in vocabulary.eos_token_ids:
             self.tokens[token] = b""  # an end of the output, not text, whatever it is called
-        entries, owners, tails = self._read()
-        self._number(entries, tails)
-        self._grow(entries, owners, tails)
-        self._sort()
         self._tail_edges: dict[bytes, Bools] = {}
         self._edge_tokens: dict[tuple[int, bool], Ints] = {}
 
+    # -- in a file -------------------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Everything that building costs, for `from_arrays`; what a few milliseconds give is left out."""
+        kept: dict[str, npt.NDArray[Any]] = {name: getattr(self, name) for name in _KEPT}
+        return kept | {
+            "levels": np.array(self.levels, dtype=np.int64),
+            "tail_bytes": np.frombuffer(b"".join(self.tails), dtype=np.uint8),
+            "tail_lengths": np.array([len(tail) for tail in self.tails], dtype=np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, vocabulary: Vocabulary, spec: FoldSpec, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """The index that `to_arrays` was asked of; it keeps the arrays. Raises ValueError for other arrays.
+
+        That they belong to this vocabulary and folding is for the caller to know; only sizes are looked at here.
+        """
+        trie = cls.__new__(cls)
+        trie._begin(vocabulary, spec)
+        wanted = {*_KEPT, "levels", "tail_bytes", "tail_lengths"}
+        if set(arrays) != wanted or len(arrays["node_of"]) != vocabulary.size:
+            raise ValueError("the arrays of an index do not fit this vocabulary")
+        for name in _KEPT:
+            setattr(trie, name, arrays[name])
+        trie.levels = arrays["levels"].tolist()
+        trie.n_nodes = len(trie.keys)
+        data, at = arrays["tail_bytes"].tobytes(), 0
+        trie.tails = []
+        for length in arrays["tail_lengths"].tolist():
+            trie.tails.append(data[at : at + length])
+            at += length
+        return trie
+
     # -- construction ----------------------------------------------------------------------------------------------
 
-    def _read(self) -> tuple[list[list[int]], list[tuple[int, int]], list[bytes]]:
-        """Fold every token, and every rest. An owner is (id, bytes cut off its head)."""
-        table, collapse = self.folding.table, self.folding.spec.collapse
-        entries: list[list[int]] = []
-        owners: list[tuple[int, int]] = []
+    def _read(self) -> tuple[list[str], list[bytes], list[tuple[int, int]]]:
+        """The text of every token and of every rest, its tail, and its owner: (id, bytes cut off its head)."""
+        texts: list[str] = []
         tails: list[bytes] = []
-
-        def add(owner: tuple[int, int], data: bytes) -> None:
-            text, tail = utf8.decode(data)
-            symbols = [s for ch in text for s in table[ch]]
-            if collapse and symbols.count(SPACE) > 1:
-                symbols = [s for i, s in enumerate(symbols) if s != SPACE or i == 0 or symbols[i - 1] != SPACE]
-            entries.append(symbols)
-            owners.append(owner)
-            tails.append(tail)
-
+        owners: list[tuple[int, int]] = []
         for token, data in enumerate(self.tokens):
             if data is None:
                 continue
-            add((token, 0), data)
+            try:
+                text, tail = data.decode(), b""
+            except UnicodeDecodeError:
+                text, tail = utf8.decode(data)
+            texts.append(text)
+            tails.append(tail)
+            owners.append((token, 0))
             for cut in range(1, 4):
                 if len(data) < cut or not utf8.is_continuation(data[cut - 1]):
                     break
-                add((token, cut), data[cut:])
-        return entries, owners, tails
+                text, tail = utf8.decode(data[cut:])
+                texts.append(text)
+                tails.append(tail)
+                owners.append((token, cut))
+        return texts, tails, owners
 
-    def _number(self, entries: list[list[int]], tails: list[bytes]) -> None:
-        alphabet = sorted({s for symbols in entries for s in symbols}, key=lambda s: (self.folding.join_class(s), s))
-        self.alphabet: Longs = np.array(alphabet, dtype=np.int64)
-        self.rank = {symbol: rank for rank, symbol in enumerate(alphabet)}
-        classes = np.array([self.folding.join_class(s) for s in alphabet], dtype=np.int64)
-        self.class_start: Longs = np.searchsorted(classes, np.arange(N_JOIN_CLASSES + 1))
-        self.tails = sorted({tail for tail in tails if tail})
+    def _fold(self, texts: list[str], tails: list[bytes]) -> tuple[Longs, Longs]:
+        """(numbers, lengths): the symbols of all entries by number, one entry after the other, a tail as one more."""
+        table, count = self.folding.table, len(texts)
+        read = np.frombuffer("".join(texts).encode("utf-32-le"), dtype=np.uint32).astype(np.int64)
+        distinct, place = _numbered(read)
+        folded = [table[chr(code_point)] for code_point in distinct.tolist()]
+        widths = np.array([len(symbols) for symbols in folded], dtype=np.int64)
+        flat = np.array([s for symbols in folded for s in symbols], dtype=np.int64)
+        width = widths[place]
+        symbols = flat[_runs((np.cumsum(widths) - widths)[place], width)]
+        entry = np.repeat(np.repeat(np.arange(count), [len(text) for text in texts]), width)
+        if self.folding.spec.collapse:
+            space = symbols == SPACE
+            again = space[1:] & space[:-1] & (entry[1:] == entry[:-1])
+            keep = np.append(True, ~again)[: len(symbols)]
+            symbols, entry = symbols[keep], entry[keep]
 
-    def _grow(self, entries: list[list[int]], owners: list[tuple[int, int]], tails: list[bytes]) -> None:
-        tail_rank = {tail: len(self.alphabet) + i for i, tail in enumerate(self.tails)}
-        ranks = self.rank
-        coded = [[ranks[s] for s in e] + ([tail_rank[t]] if t else []) for e, t in zip(entries, tails, strict=True)]
-        lengths = np.array([len(c) for c in coded], dtype=np.int64)
-        starts = np.concatenate(([0], np.cumsum(lengths)))
-        flat = np.fromiter((r for c in coded for r in c), dtype=np.int64, count=int(starts[-1]))
+        distinct, place = _numbered(symbols)
+        classes = np.array([self.folding.join_class(s) for s in distinct.tolist()], dtype=np.int64)
+        order = np.lexsort((distinct, classes))
+        self.alphabet: Longs = distinct[order]
+        self.class_start: Longs = np.searchsorted(classes[order], np.arange(N_JOIN_CLASSES + 1))
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
 
-        at = np.zeros(len(coded), dtype=np.int64)
+        tail_rank = {tail: len(order) + i for i, tail in enumerate(self.tails)}
+        tailed = np.array([i for i, tail in enumerate(tails) if tail], dtype=np.int64)
+        own = np.bincount(entry, minlength=count)
+        lengths = own.copy()
+        lengths[tailed] += 1
+        numbers = np.empty(int(lengths.sum()), dtype=np.int64)
+        ends = np.cumsum(lengths)
+        numbers[_runs(ends - lengths, own)] = rank[place]
+        numbers[ends[tailed] - 1] = [tail_rank[tails[i]] for i in tailed.tolist()]
+        return numbers, lengths
+
+    def _grow(self, flat: Longs, lengths: Longs, owners: list[tuple[int, int]]) -> None:
+        starts = np.cumsum(lengths) - lengths
+        at = np.zeros(len(lengths), dtype=np.int64)
         keys, total, level = [np.zeros(1, dtype=np.int64)], 1, 0
         self.levels = [0, 1]
         alive = np.flatnonzero(lengths > 0)
@@ -123,13 +202,12 @@ class VocabularyTrie:
         self.symbol[0] = -1
         self.tail_index[0] = -1
 
+        owner = np.array(owners, dtype=np.int64).reshape(len(owners), 2)
+        whole = owner[:, 1] == 0
         self.node_of: Ints = np.full(len(self.tokens), -1, dtype=np.int32)
-        self.rests: dict[tuple[int, int], int] = {}
-        for (token, cut), node in zip(owners, at.tolist(), strict=True):
-            if cut:
-                self.rests[token, cut] = node
-            else:
-                self.node_of[token] = node
+        self.node_of[owner[whole, 0]] = at[whole]
+        # int64 [rests, 3]: id, bytes cut off its head, node.
+        self.rest_nodes: Longs = np.column_stack((owner[~whole], at[~whole]))
         self.wanted: Bools = np.zeros(total, dtype=bool)  # nodes that a token or a rest stops at
         self.wanted[at] = True
         self.wanted[self.parent[is_tail & self.wanted]] = True
@@ -166,10 +244,20 @@ class VocabularyTrie:
         self.start: Ints = np.searchsorted(place[order], np.arange(self.n_nodes + 1)).astype(np.int32)
         # Which tails hang below a node: they come last among its children.
         self.tail_nodes: Longs = np.flatnonzero(self.tail_index >= 0)
-        for array in (self.keys, self.parent, self.symbol, self.first, self.last, self.ids, self.start, self.node_of):
-            array.flags.writeable = False
+        for name in set(_KEPT) - {"tail_matrix", "classes"}:  # those are worked out when they are asked for
+            getattr(self, name).flags.writeable = False
 
     # -- queries ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def rank(self) -> dict[int, int]:
+        """The number of each symbol that some token holds."""
+        return {symbol: rank for rank, symbol in enumerate(self.alphabet.tolist())}
+
+    @cached_property
+    def rests(self) -> dict[tuple[int, int], int]:
+        """(id, bytes cut off its head) to the node of the rest, for tokens that begin inside a character."""
+        return {(token, cut): node for token, cut, node in self.rest_nodes.tolist()}
 
     def ranks_of(self, symbols: Longs) -> Longs:
         """The number of each symbol; -1 where no token holds it."""
@@ -210,7 +298,9 @@ class VocabularyTrie:
     def tail_matrix(self) -> Bools:
         """bool [2, tails, contexts]: `tail_edges` of every tail of the vocabulary."""
         rows = [self.tail_edges(tail) for tail in self.tails]
-        return np.stack(rows, axis=1) if rows else np.zeros((2, 0, N_BASES), dtype=bool)
+        matrix = np.stack(rows, axis=1) if rows else np.zeros((2, 0, N_BASES), dtype=bool)
+        matrix.flags.writeable = False
+        return matrix
 
     def tail_edges(self, tail: bytes) -> Bools:
         """bool [2, contexts]: what every character that these bytes can become does after that context.
@@ -220,7 +310,7 @@ class VocabularyTrie:
         known = self._tail_edges.get(tail)
         if known is None:
             span = utf8.completions(tail)
-            classes = np.unique(self._classes[span.start : span.stop])
+            classes = np.unique(self.classes[span.start : span.stop])
             kept = classes[classes != DROPPED]
             edge = ~JOINS[:, kept].any(axis=1)
             known = np.stack((edge & (len(kept) == len(classes)), edge))
@@ -249,7 +339,7 @@ class VocabularyTrie:
         return known
 
     @cached_property
-    def _classes(self) -> npt.NDArray[np.uint8]:
+    def classes(self) -> npt.NDArray[np.uint8]:
         """uint8 [0x110000]: the join class of the first symbol of every folded code point, or `DROPPED`."""
         classes = unicode_data.join_classes().copy()
         for code_point in unicode_data.changed_code_points():

@@ -14,10 +14,8 @@ import numpy as np
 
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.token_matcher import Position, TokenMatcher
-from policyengine.automata.token_tables import TokenTables
 from policyengine.automata.utf8 import REPLACEMENT
-from policyengine.automata.vocabulary_trie import VocabularyTrie
-from policyengine.runtime import bind_checks
+from policyengine.runtime import bind_checks, table_cache
 from policyengine.runtime.errors import BindError
 from policyengine.runtime.program import Component, ForcePlan, Program, Request, RulePlan, WhenPlan
 
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from policyengine.automata.folding import FoldSpec
     from policyengine.automata.phrases import Ints
     from policyengine.automata.vocabulary import Vocabulary
+    from policyengine.automata.vocabulary_trie import VocabularyTrie
     from policyengine.runtime.token_session import TokenSession
 
 _MOST_CACHED = 1 << 14
@@ -33,7 +32,7 @@ _MOST_CACHED = 1 << 14
 @lru_cache(maxsize=8)
 def _trie(vocabulary: Vocabulary, spec: FoldSpec) -> VocabularyTrie:
     """One index a vocabulary and folding; every program on the model shares it."""
-    return VocabularyTrie(vocabulary, spec)
+    return table_cache.index(vocabulary, spec)
 
 
 class BoundComponent:
@@ -44,7 +43,7 @@ class BoundComponent:
         automaton = component.automaton
         if not isinstance(automaton, PhraseAutomaton):
             raise NotImplementedError(f"no tables of {type(automaton).__name__} yet")
-        self.matcher = TokenMatcher(TokenTables(automaton, _trie(vocabulary, automaton.spec)))
+        self.matcher = TokenMatcher(table_cache.tables(automaton, _trie(vocabulary, automaton.spec), vocabulary))
         # Where the output ends matters to a word, and to U+FFFD, which an incomplete character then becomes.
         self.minds_the_end = any(p.right_edge or ord(REPLACEMENT) in p.symbols for p in automaton.patterns)
         self._ends: dict[tuple[Position, int], bool] = {}
