@@ -231,6 +231,7 @@ class _Reader:
         # Of the exceptions that began no later than the thread looked at: whether one ended before the symbol, or
         # with it, and whether one can still end.
         self._ended_before = self._ended_now = self._open = False
+        self._decided: set[tuple[int, int]] = set()  # pattern and end of the matches that this symbol brought
 
     def wait(self, place: int, pattern: int) -> None:
         """A match that has ended and waits for the exceptions around it."""
@@ -258,9 +259,12 @@ class _Reader:
                 self._decide(place, pattern, NOW)
 
     def _decide(self, place: int, pattern: int, end: int) -> None:
+        if end != PENDING:
+            if (pattern, end) in self._decided:
+                return  # inside one that began earlier and ends at the same place
+            self._decided.add((pattern, end))
         if not self._open:
-            if end == PENDING or not any(hit.pattern == pattern and hit.end == end for hit in self.hits):
-                self.hits.append(Hit(pattern, place, end))
+            self.hits.append(Hit(pattern, place, end))
         else:
             self.threads.append(~pattern)
             self.kept.append(Kept(place, end))
