@@ -47,7 +47,7 @@ def run(
     ] = False,
 ) -> None:
     """Compile policies to what vLLM and TensorRT-LLM load."""
-    from policyengine.compiler.artifacts import MODULES, build
+    from policyengine.compiler.artifacts import build
     from policyengine.compiler.levels import findings, levels_of, nothing_runs
     from policyengine.compiler.output import OutputError, clean, differences, write
     from policyengine.compiler.pipeline import compile_policies
@@ -64,9 +64,6 @@ def run(
     try:
         policies = _with_targets(load(paths, variables=options.pairs(variables or [])), target)
         targets = [t.value for t in target] if target else list(policies.project.targets)
-        missing = [name for name in targets if name not in MODULES]
-        if missing:
-            fail(f"target `{missing[0]}` cannot be compiled for yet; there are {', '.join(MODULES)}")
         name = policies.project.package if package is None else package
         problem = package_problem(name)
         if problem:

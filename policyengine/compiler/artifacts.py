@@ -18,8 +18,12 @@ from policyengine.runtime.bundle import ARRAYS, MANIFEST, to_files
 from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Program, RulePlan
 
 REPORT = "REPORT.md"
-# Target: its module in the package, its configuration file, and the templates of both.
-MODULES = {"vllm": ("vllm.py", "vllm.py.j2"), "trtllm": ("trtllm.py", "trtllm.py.j2")}
+# Target: its module in the package, its configuration file (the LLM API has none), and the templates of both.
+MODULES = {
+    "vllm": ("vllm.py", "vllm.py.j2"),
+    "trtllm": ("trtllm.py", "trtllm.py.j2"),
+    "trtllm-llm": ("trtllm.py", "trtllm.py.j2"),
+}
 CONFIGS = {
     "vllm": ("vllm/config.yaml", "vllm_config.yaml.j2"),
     "trtllm": ("trtllm/config.yaml", "trtllm_config.yaml.j2"),
@@ -57,13 +61,13 @@ def build(program: Program, *, targets: Iterable[str], package: str, with_wheel:
     module = {f"{package}/__init__.py": render("init.py.j2", digest=program.digest)}
     for target in chosen:
         name, template = MODULES[target]
-        module[f"{package}/{name}"] = render(template)
+        module[f"{package}/{name}"] = render(template, targets=chosen)
     module |= {f"{package}/{name}": bundle[name] for name in (MANIFEST, ARRAYS)}
     metadata = {f"{info}/METADATA": render("METADATA.j2", package=package, version=version)}
 
     tree: Tree = module | metadata
     tree[f"{info}/RECORD"] = record(tree, f"{info}/RECORD")
-    for target in chosen:
+    for target in (one for one in chosen if one in CONFIGS):
         name, template = CONFIGS[target]
         tree[name] = render(template, package=package)
     tree[REPORT] = _report(program, levels, chosen, len(bundle[ARRAYS]))

@@ -13,10 +13,8 @@ from policyengine.runtime.program import BanPlan, PolicyPlan, Program, RewritePl
 # Every target of the language, in the order in which tables show them.
 TARGETS = ("vllm", "trtllm", "trtllm-llm")
 
-# Those that can be compiled for; see `artifacts.MODULES`.
-READY = ("vllm", "trtllm")
-
 _NO_TEXT = "vLLM's server text level is not supported yet"
+_NO_STREAM = "the LLM API has no text level"
 
 How = Literal["tokens", "text", "inactive", "left out", "not enforced"]
 
@@ -93,7 +91,16 @@ def _trtllm(rule: RulePlan, policy: PolicyPlan) -> Level:
 
 
 def _trtllm_llm(rule: RulePlan, policy: PolicyPlan) -> Level:
-    return Level("not enforced", "TensorRT-LLM's LLM API is not supported yet")
+    if policy.activation == "assigned":
+        return Level("not enforced", "assigning policies to requests is not supported yet", "activation")
+    if isinstance(rule.body, RewritePlan):
+        return Level("not enforced", f"{_NO_STREAM}; a rewrite acts on text")
+    if isinstance(rule.body, BanPlan) and not rule.body.token_ids and not rule.body.avoid:
+        return Level("not enforced", f"{_NO_STREAM}; {rule.body.text_action.kind} acts on text", "action")
+    if rule.when.device and "cuda" not in rule.when.device:  # the engine runs nowhere else
+        return Level("inactive", _only_on(rule))
+    no_fallback = "no fallback" if isinstance(rule.body, BanPlan) and not rule.body.token_ids else ""
+    return Level("tokens", ", ".join(filter(None, (_only_on(rule), no_fallback))))
 
 
 def _only_on(rule: RulePlan) -> str:
@@ -112,15 +119,12 @@ def nothing_runs(program: Program, levels: Levels) -> str | None:
     if any(level.runs for row in levels for level in row.values()):
         return None
     selected = list(levels[0]) if levels else []
-    ready = [target for target in _named(program) if target in READY and target not in selected]
-    offer = ", ".join(f"--target {target}" for target in ready)
+    offer = ", ".join(f"--target {target}" for target in _named(program) if target not in selected)
     why = {str(level) for row in levels for level in row.values()}
     if why != {_LEFT_OUT}:
         reason = f"each rule is {', or '.join(sorted(why))}"
-    elif offer:
-        reason = f"the policies' own `targets` leave them out; compile with {offer}"
     else:
-        reason = f"the policies are for {_targets(_named(program))} only, which cannot be compiled for yet"
+        reason = f"the policies' own `targets` leave them out; compile with {offer}"
     return f"nothing would be enforced: no rule runs on {_targets(selected)}: {reason}"
 
 
@@ -146,15 +150,9 @@ def findings(
                 "left-out-everywhere",
                 f"no selected target runs policy `{policy.name}`",
                 policy.span,
-                hint=_left_out(plan, row),
+                hint=f"its `targets` leave out {', '.join(row)}",
             )
     return tuple(sorted(found.values(), key=lambda one: one.sort_key))
-
-
-def _left_out(policy: PolicyPlan, selected: Iterable[str]) -> str:
-    if not set(policy.targets) & set(READY):
-        return f"its `targets` name only {_targets(policy.targets)}, which cannot be compiled for yet"
-    return f"its `targets` leave out {', '.join(selected)}"
 
 
 def _not_enforceable(

@@ -40,10 +40,10 @@ def summary(program: Program, made: Build, output: Path, *, changed: bool) -> st
 def _next(made: Build, output: Path) -> list[str]:
     """What to run, for the targets that run a rule."""
     running = [target for target in made.targets if any(row[target].runs for row in made.levels)]
-    lines = [
-        f"  PYTHONPATH={quote(str(output))} {_COMMANDS[target]} {quote(str(output / CONFIGS[target][0]))}"
-        for target in running
-    ]
+    path = f"  PYTHONPATH={quote(str(output))}"
+    lines = [f"{path} {_COMMANDS[t]} {quote(str(output / CONFIGS[t][0]))}" for t in running if t in CONFIGS]
+    if "trtllm-llm" in running:
+        lines.append(f"{path} python, and there: from {made.package}.trtllm import PolicyLogitsProcessor")
     return ["next:", *lines]
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from policyengine.compiler.levels import READY, findings, levels_of
+from policyengine.compiler.levels import findings, levels_of
 from policyengine.compiler.pipeline import analyse, assemble
-from policyengine.language.diagnostics import Diagnostic, NoPoliciesFound, Severity, diagnostic
+from policyengine.language.diagnostics import Diagnostic, NoPoliciesFound, Severity
 from policyengine.language.loader import Loaded, collect
 from policyengine.language.policyset import PolicySet
 from policyengine.language.source import top
@@ -101,13 +101,7 @@ def _compiled(loaded: Loaded, vocabulary: Vocabulary | None) -> list[Diagnostic]
     work = analyse(policies)
     program = assemble(work)
     found = [*work.diagnostics]
-    for target in loaded.project.targets:
-        if target not in READY:
-            message = f"target `{target}` cannot be compiled for yet"
-            hint = f"leave it out of the project's `targets`; there are {', '.join(READY)}"
-            found.append(diagnostic("not-enforceable", message, top(loaded.project_file), hint=hint))
-    levels = levels_of(program, [target for target in loaded.project.targets if target in READY])
-    found += findings(program, levels, policies, allow_unenforced=False)
+    found += findings(program, levels_of(program, loaded.project.targets), policies, allow_unenforced=False)
     if vocabulary is not None and not work.diagnostics:
         from policyengine.lint.binding import refusals
 

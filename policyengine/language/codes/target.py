@@ -12,8 +12,8 @@ CODES: tuple[Code, ...] = (
         "not-enforceable",
         "error",
         "a target that was selected cannot enforce the rule at all",
-        """Rules about tokens (force, min_tokens, bias, token ids) need a target that chooses them (vllm), text
-        actions and rewrites need a text level (the trtllm hook, the vllm server). A rule that nothing would hold is an
+        """Rules about tokens (force, min_tokens, bias, token ids) need a target that chooses them (vllm,
+        trtllm-llm), text actions and rewrites need a text level (the trtllm hook, the vllm server). A rule that nothing would hold is an
         error. Leave the target out with `targets:`, choose another action, or compile with --allow-unenforced, which
         makes it a warning.""",
         bad=policy("long-enough: {min_tokens: 64}"),
@@ -25,8 +25,7 @@ CODES: tuple[Code, ...] = (
         "warning",
         "a policy whose targets are all left out of what is compiled",
         """The policy's `targets:` name none of the targets that are compiled for, so nothing enforces it. That may be
-        meant; it is said so that it is not forgotten. `trtllm-llm` cannot be compiled for yet, so that a policy for it
-        alone is left out always.""",
+        meant; it is said so that it is not forgotten.""",
         bad=(_PROJECT, *policy("names: {ban: {phrases: [bluebird]}}", "targets: [trtllm]\n")),
         good=(_PROJECT, *policy("names: {ban: {phrases: [bluebird]}}", "targets: [vllm]\n")),
     ),

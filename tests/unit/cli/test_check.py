@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from policyengine.compiler.artifacts import MODULES
-from policyengine.compiler.levels import READY
+from policyengine.compiler.levels import TARGETS
 from policyengine.language import codes
 from tests.unit.cli.conftest import BAN, Run, Write
 from tests.vocabularies import small_path
@@ -105,7 +105,6 @@ def test_check_reports_what_compile_refuses(
 @pytest.mark.parametrize(
     ("project", "name", "what"),
     [
-        ("targets: [vllm, trtllm-llm]\n", "not-enforceable", "target `trtllm-llm` cannot be compiled for yet"),
         ("package: trtllm\n", "invalid-value", "a package `trtllm` would lie where a build has its folder"),
         ("package: dist\n", "invalid-value", "a package `dist` would lie where a build has its folder"),
     ],
@@ -122,7 +121,7 @@ def test_a_project_that_cannot_be_compiled(
 
 
 def test_the_targets_that_check_knows_are_those_of_compile() -> None:
-    assert tuple(MODULES) == READY
+    assert tuple(MODULES) == TARGETS
 
 
 def test_variables_are_set(run: Run, write: Write) -> None:

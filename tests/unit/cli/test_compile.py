@@ -159,7 +159,7 @@ def test_a_policy_that_no_selected_target_runs_gets_a_warning(run: Run, write: W
         (
             "targets: [trtllm-llm]\n" + FORCE,
             "vllm",
-            "no rule runs on `vllm`: the policies are for `trtllm-llm` only, which cannot be compiled for yet",
+            "no rule runs on `vllm`: the policies' own `targets` leave them out; compile with --target trtllm-llm",
         ),
         (
             "rules: {x: {ban: {phrases: [a]}, when: {device: [cpu]}}}\n",
@@ -186,10 +186,17 @@ def test_a_target_that_runs_no_rule_is_not_what_to_run_next(run: Run, write: Wri
     assert "trtllm-serve" not in result.out
 
 
-def test_a_target_that_is_not_there_yet(run: Run, write: Write, tmp_path: Path) -> None:
-    result = run("compile", write(a=BAN), "-o", tmp_path / "build", "--target", "trtllm-llm")
-    assert result.code == 2
-    assert "target `trtllm-llm` cannot be compiled for yet" in result.err
+def test_the_llm_api_has_a_module_and_no_configuration(run: Run, write: Write, tmp_path: Path) -> None:
+    """Its processor is named in Python, a request at a time."""
+    build = tmp_path / "build"
+    result = run("compile", write(a=BAN), "-o", build, "--target", "trtllm-llm")
+    assert result.code == 0
+    assert "a/names  tokens (no fallback)" in result.out
+    assert f"PYTHONPATH={build} python, and there: from policy_bundle.trtllm import PolicyLogitsProcessor" in result.out
+    assert not any(path.endswith("config.yaml") for path in files(build))
+    assert "class PolicyLogitsProcessor(" in (build / "policy_bundle/trtllm.py").read_text(encoding="utf-8")
+    assert "PolicyHook" not in (build / "policy_bundle/trtllm.py").read_text(encoding="utf-8")
+    assert run("compile", tmp_path / "policies", "-o", build, "--target", "trtllm-llm", "--check").code == 0
 
 
 # -- exit codes -------------------------------------------------------------------------------------------------------

@@ -8,59 +8,72 @@ import policyengine as pe
 from policyengine.compiler.levels import TARGETS, findings, levels_of
 from tests.unit.compiler.conftest import Make
 
-YET = "not enforced: TensorRT-LLM's LLM API is not supported yet"
 NO_TEXT = "vLLM's server text level is not supported yet"
+NO_TOKENS = "not enforced: the hook sees text, not tokens"
+NO_STREAM = "not enforced: the LLM API has no text level"
 
 
 @pytest.mark.parametrize(
-    ("rule", "vllm", "trtllm"),
+    ("rule", "vllm", "trtllm", "llm"),
     [
-        ("{ban: {phrases: [a]}}", "tokens (fallback: not yet)", "text (fallback: terminate)"),
-        ("{ban: {phrases: [a]}, fallback: redact}", "tokens (fallback: not yet)", "text (fallback: redact)"),
+        (
+            "{ban: {phrases: [a]}}",
+            "tokens (fallback: not yet)",
+            "text (fallback: terminate)",
+            "tokens (no fallback)",
+        ),
+        (
+            "{ban: {phrases: [a]}, fallback: redact}",
+            "tokens (fallback: not yet)",
+            "text (fallback: redact)",
+            "tokens (no fallback)",
+        ),
         (
             "{ban: {phrases: [a]}, action: redact}",
             f"not enforced: {NO_TEXT}; redact acts on text",
             "text (redact)",
+            f"{NO_STREAM}; redact acts on text",
         ),
         (
             "{ban: {phrases: [a]}, action: terminate}",
             f"not enforced: {NO_TEXT}; terminate acts on text",
             "text (terminate)",
+            f"{NO_STREAM}; terminate acts on text",
         ),
         (
             "{ban: {phrases: [a]}, action: block}",
             f"not enforced: {NO_TEXT}; block acts on text",
             "text (block)",
+            f"{NO_STREAM}; block acts on text",
         ),
         (
             "{rewrite: {to: lower}}",
             f"not enforced: {NO_TEXT}; a rewrite acts on text",
             "text",
+            f"{NO_STREAM}; a rewrite acts on text",
         ),
-        ("{ban: {token_ids: [3]}}", "tokens", "not enforced: the hook sees text, not tokens"),
-        ("{force: {token_id: 3, at: every}}", "tokens", "not enforced: the hook sees text, not tokens"),
-        ("{min_tokens: 3}", "tokens", "not enforced: the hook sees text, not tokens"),
-        ("{bias: {phrases: {a: 1}}}", "tokens", "not enforced: the hook sees text, not tokens"),
+        ("{ban: {token_ids: [3]}}", "tokens", NO_TOKENS, "tokens"),
+        ("{force: {token_id: 3, at: every}}", "tokens", NO_TOKENS, "tokens"),
+        ("{min_tokens: 3}", "tokens", NO_TOKENS, "tokens"),
+        ("{bias: {phrases: {a: 1}}}", "tokens", NO_TOKENS, "tokens"),
         (
             "{ban: {phrases: [a]}, when: {device: [cuda]}}",
             "tokens (on cuda only, fallback: not yet)",
             "not enforced: the hook does not know its device, which `when` asks for",
+            "tokens (on cuda only, no fallback)",
         ),
         (
             "{ban: {phrases: [a]}, when: {device: [cpu]}}",
             "tokens (on cpu only, fallback: not yet)",
             "inactive (on cpu only)",
+            "inactive (on cpu only)",
         ),
     ],
 )
-def test_the_level_of_each_rule(make: Make, rule: str, vllm: str, trtllm: str) -> None:
+def test_the_level_of_each_rule(make: Make, rule: str, vllm: str, trtllm: str, llm: str) -> None:
     targets = "targets: [vllm, trtllm, trtllm-llm]\n"
     row = levels_of(pe.compile(make(a=f"{targets}rules: {{x: {rule}}}\n")), TARGETS)[0]
-    assert {target: str(level) for target, level in row.items()} == {
-        "vllm": vllm,
-        "trtllm": trtllm,
-        "trtllm-llm": YET,
-    }
+    assert {target: str(level) for target, level in row.items()} == {"vllm": vllm, "trtllm": trtllm, "trtllm-llm": llm}
 
 
 def test_a_policys_own_targets_leave_the_others_out(make: Make) -> None:
@@ -107,14 +120,11 @@ def test_help_offers_no_target_that_does_not_run_the_rule(make: Make) -> None:
     assert one.help == "leave `trtllm` out of the `targets`"
 
 
-def test_a_policy_for_a_target_that_is_not_there_yet_says_so(make: Make) -> None:
+def test_a_policy_for_other_targets_only_says_so(make: Make) -> None:
     policies = make(a="targets: [trtllm-llm]\nrules: {x: {min_tokens: 3}}\n")
     program = pe.compile(policies)
     (one,) = findings(program, levels_of(program, ["vllm"]), policies, allow_unenforced=False)
-    assert (one.name, one.help) == (
-        "left-out-everywhere",
-        "its `targets` name only `trtllm-llm`, which cannot be compiled for yet",
-    )
+    assert (one.name, one.help) == ("left-out-everywhere", "its `targets` leave out vllm")
 
 
 def test_compile_in_python_does_not_ask_what_a_target_can_do(make: Make) -> None:
