@@ -38,6 +38,7 @@ class TokenMatcher:
     def __init__(self, tables: TokenTables) -> None:
         self.tables, self.automaton, self.trie = tables, tables.automaton, tables.trie
         self._steps: dict[tuple[int, int], tuple[Position, bool]] = {}
+        self._masks: dict[tuple[int, bool], tuple[Ints, ...]] = {}
         self._own: dict[tuple[int, bool], Ints] = {}
         self._base: dict[tuple[int, bool], Ints] = {}
         self._open: dict[tuple[int, bytes, bool], tuple[Ints, Ints]] = {}
@@ -65,7 +66,7 @@ class TokenMatcher:
         return self._follow(self._read(state, character)[0], self._rest(token, used)), completed
 
     def _is_masked(self, position: Position, token: int) -> bool:
-        """`completes` as yes or no, from masks that were most likely asked for already: all of them are ascending."""
+        """`completes` as yes or no, from masks that were most likely asked for already."""
         wanted = np.int32(token)  # of the masks' own type: numpy would copy them otherwise
         for part in self.masks(position):
             place = int(part.searchsorted(wanted))
@@ -106,7 +107,7 @@ class TokenMatcher:
     # -- what completes a match ------------------------------------------------------------------------------------
 
     def masks(self, position: Position, *, last: bool = False) -> tuple[Ints, ...]:
-        """Ids, int32, in parts (not sorted, may overlap): the tokens that complete any pattern from here.
+        """Ids, int32, in parts that may overlap, each ascending: the tokens that complete any pattern from here.
 
         last: nothing can follow the token, so those count too that leave the output ending in a match.
         The same position gives the same array objects as long as they stay cached.
@@ -115,11 +116,16 @@ class TokenMatcher:
         if pending:
             ids, _ = self._from_open(state, pending, last)
             return (ids,) if len(ids) else ()
-        parts = [self._base_mask(int(self.automaton.context[state]), last)]
-        if self.automaton.has_waiting[state]:
-            parts.append(self.trie.edge_tokens(int(self.automaton.context[state]), at_end=last))
-        parts.extend(self._own_mask(origin, last) for origin in self.tables.chain(state))
-        return tuple(part for part in parts if len(part))
+        known = self._masks.get((state, last))
+        if known is None:
+            parts = [self._base_mask(int(self.automaton.context[state]), last)]
+            if self.automaton.has_waiting[state]:
+                parts.append(self.trie.edge_tokens(int(self.automaton.context[state]), at_end=last))
+            parts.extend(self._own_mask(origin, last) for origin in self.tables.chain(state))
+            if len(self._masks) >= _MOST_CACHED:
+                self._masks.clear()
+            known = self._masks[state, last] = tuple(part for part in parts if len(part))
+        return known
 
     def completions(self, position: Position, *, last: bool = False) -> tuple[Ints, Ints]:
         """(ids, patterns), int32, pairs without repeats, by pattern: which token completes which. Not cached."""

@@ -63,14 +63,14 @@ class Edits:
 
     def __init__(self, cache: PartCache) -> None:
         self._cache = cache
-        self._masked: list[tuple[int, Mask]] = []
+        self.masked: list[tuple[int, Mask]] = []  # `mask` appends to it, and so may who adds many rows
         self._biased: list[tuple[int, Ids, npt.NDArray[np.float64]]] = []
         self._forced: list[tuple[int, int, int]] = []
         self._checked: list[tuple[int, int]] = []
 
     def mask(self, row: int, mask: Mask) -> None:
         """Forbid the ids of all parts in a row."""
-        self._masked.append((row, mask))
+        self.masked.append((row, mask))
 
     def bias(self, row: int, ids: Ids, values: npt.NDArray[np.float64]) -> None:
         """Add values to the logits of distinct ids in a row."""
@@ -119,7 +119,7 @@ class Edits:
         logits.index_put_(places, to_device(values, logits.device).to(logits.dtype), accumulate=True)
 
     def _write_masks(self, logits: torch.Tensor) -> None:
-        if not self._masked:
+        if not self.masked:
             return
         if _on_host(logits):
             self._write_masks_on_host(logits)
@@ -129,7 +129,7 @@ class Edits:
     def _write_masks_on_host(self, logits: torch.Tensor) -> None:
         """Row by row with numpy, which costs less here than indices for each id, and no threads."""
         view = logits.numpy()
-        for row, mask in self._masked:
+        for row, mask in self.masked:
             line = view[row]
             for ids in mask.wide or self._widen(mask):
                 line[ids] = _NEVER_ARRAY
@@ -147,7 +147,7 @@ class Edits:
         kept: dict[int, tuple[Ids, list[int]]] = {}
         short: list[Ids] = []
         short_rows: list[int] = []
-        for row, mask in self._masked:
+        for row, mask in self.masked:
             for part in mask.parts:
                 if len(part) < _INLINE:
                     short.append(part)

@@ -55,15 +55,15 @@ class Memo:
         self._most_spots, self._most_links, self._links = most_spots, most_links, 0
         self._spots: dict[tuple[Hashable, Hashable], Spot] = {}
 
-    def spot(self, session: TokenSession, mask: Mask | None, bias: Bias | None) -> Spot:
-        """The spot of a settled session, whose answers these are."""
-        key = session.kind, session.place
-        known = self._spots.get(key)
-        if known is None:
-            if len(self._spots) >= self._most_spots:
-                self._clear()
-            known = self._spots[key] = Spot(session.place, mask, bias)
-        return known
+    def find(self, session: TokenSession) -> Spot | None:
+        """The spot where a settled session stands, if it is known."""
+        return self._spots.get((session.kind, session.place))
+
+    def keep(self, session: TokenSession, spot: Spot) -> None:
+        """Know this spot, which holds the answers of a settled session."""
+        if len(self._spots) >= self._most_spots:
+            self._clear()
+        self._spots[session.kind, session.place] = spot
 
     def link(self, spot: Spot, token: int, after: Spot) -> None:
         """Remember where a token leads."""

@@ -151,7 +151,7 @@ class Batch:
             )
         edits = Edits(self._cache)
         used, finished = False, []
-        mask, bias = edits.mask, edits.bias
+        masked, bias = edits.masked, edits.bias
         for index, row in self._ordered:
             spot = row.spot
             if spot is not None:  # one new token on a way that was gone before: the rest of the loop in short
@@ -162,7 +162,7 @@ class Batch:
                     if spot is not None:
                         row.spot, row.consumed, row.last = spot, length, token
                         if spot.mask is not None:
-                            mask(index, spot.mask)
+                            masked.append((index, spot.mask))
                         if spot.bias is not None:
                             bias(index, *spot.bias)
                         used = True
@@ -203,27 +203,37 @@ class Batch:
         session = self._caught_up(row)
         if session.is_idle:
             return False
-        parts, forced, bias = session.mask_parts(), session.forced, None
-        if session.has_bias:
-            bias = session.bias_arrays()
-            if len(bias[0]):
-                edits.bias(index, *bias)
+        settled = self._settles(row, session)
+        spot = self._memo.find(session) if settled else None
+        if spot is None:
+            spot, alone = self._ask(index, row, session, edits)
+            if settled and alone:
+                self._memo.keep(session, spot)
             else:
-                bias = None
-        mask = Mask(parts) if parts else None
+                settled = False
+        if settled:
+            row.spot = spot
+            if before is not None and row.consumed == consumed + 1 and row.overruled == session.masked_choices:
+                self._memo.link(before, row.last, spot)
+        row.overruled = session.masked_choices
+        if spot.bias is not None:
+            edits.bias(index, *spot.bias)
+        if spot.mask is not None:
+            edits.mask(index, spot.mask)
+        return True
+
+    def _ask(self, index: int, row: Row, session: TokenSession, edits: Edits) -> tuple[Spot, bool]:
+        """What the session answers now, and whether that is all that this row needs."""
+        parts, forced = session.mask_parts(), session.forced
+        bias = session.bias_arrays() if session.has_bias else None
+        spot = Spot(session.place, Mask(parts) if parts else None, bias if bias and len(bias[0]) else None)
         if forced is not None:
             edits.force(index, forced, row.eos)
         elif parts and (row.limited or self._may_be_all(row, parts)):
             edits.check(index, row.eos)
-        elif self._settles(row, session):
-            row.spot = self._memo.spot(session, mask, bias)
-            mask = row.spot.mask
-            if before is not None and row.consumed == consumed + 1 and row.overruled == session.masked_choices:
-                self._memo.link(before, row.last, row.spot)
-        row.overruled = session.masked_choices
-        if mask is not None:
-            edits.mask(index, mask)
-        return True
+        else:
+            return spot, True
+        return spot, False
 
     @staticmethod
     def _settles(row: Row, session: TokenSession) -> bool:
