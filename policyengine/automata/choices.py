@@ -8,6 +8,7 @@ walk over the part of the trie that the vocabulary can spell in one token.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 _MOST_TOKENS = 1 << 22  # edges kept by one set of texts; a bound against huge ones, not a tuning knob
 
@@ -31,7 +32,6 @@ class Choices:
         self._children: list[dict[int, int]] = [{}]
         for text in self.texts:
             self._add(text)
-        self._tokens = tokens
         self._ids, self._heads = self._relevant(tokens)
         self._edges: dict[int, Edges] = {}
         self._kept = 0
@@ -40,6 +40,11 @@ class Choices:
     def n_nodes(self) -> int:
         """How many nodes there are."""
         return len(self.parents)
+
+    @cached_property
+    def tokens(self) -> frozenset[int]:
+        """Ids that may be on a way through the texts; no others are."""
+        return frozenset(token for ids in self._ids.values() for token in ids)
 
     def _add(self, text: bytes) -> None:
         node = self.ROOT

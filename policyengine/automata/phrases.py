@@ -317,6 +317,17 @@ class PhraseAutomaton:
                 found = SPACE_CONTEXT if self.spec.collapse and symbol == SPACE else join
         return found, completed, self._now(found) if has_now[found] else _NONE
 
+    def follow(self, state: int, text: str) -> tuple[int, set[int]]:
+        """The state after a piece of text as it is written, and the patterns that it completes."""
+        done: set[int] = set()
+        table = self.folding.table
+        for ch in text:
+            for symbol in table[ch]:
+                state, before, now = self.step(state, symbol)
+                done.update(before)
+                done.update(now)
+        return state, done
+
     def is_repeat(self, state: int, symbol: int) -> bool:
         """Whether the symbol only lengthens a run of white space that is already counted as one."""
         return self.spec.collapse and symbol == SPACE and self._lists[1][state] == SPACE_CONTEXT

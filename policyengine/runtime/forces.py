@@ -15,13 +15,33 @@ import numpy.typing as npt
 from policyengine.runtime.errors import RequestError
 from policyengine.runtime.program import ForcePlan, Param, Request, Value
 
+Ids = tuple[int, ...]
+
 
 @dataclass(slots=True)
 class Schedule:
-    """`every`: the token of every position, None: no such force. `at`: the tokens of single positions."""
+    """The forced tokens of one output, or of one of its channels.
+
+    every: the token of every position, None: no such force. at: the tokens of single positions, counted from the
+    start. end: what is written before the output may end. after: what follows a phrase, by the rule that forces it.
+    """
 
     every: int | None = None
     at: dict[int, int] = field(default_factory=dict)
+    end: Ids = ()
+    after: dict[int, Ids] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.every is not None or self.at or self.end or self.after)
+
+    @property
+    def horizon(self) -> int:
+        """From this position on, the position does not matter any more."""
+        return max(self.at, default=-1) + 1
+
+    def token(self, place: int) -> int | None:
+        """The token forced at a position; None: none is."""
+        return self.at.get(place, self.every) if self.at else self.every
 
 
 def value_of(value: Value | Param | None, request: Request) -> Value | None:
@@ -29,10 +49,16 @@ def value_of(value: Value | Param | None, request: Request) -> Value | None:
     return request.values.get(value.name) if isinstance(value, Param) else value
 
 
+def text_of(plan: ForcePlan, request: Request) -> str | None:
+    """The text that is forced; None: a token id is, or nothing. An empty text forces nothing."""
+    text = value_of(plan.text, request)
+    return text if isinstance(text, str) and text else None
+
+
 def clash(a: ForcePlan, b: ForcePlan, request: Request) -> bool:
     """Whether two forces certainly want different things at one position, whatever the tokenizer."""
     first, second = value_of(a.token_id, request), value_of(b.token_id, request)
-    text, other = value_of(a.text, request), value_of(b.text, request)
+    text, other = text_of(a, request), text_of(b, request)
     if (first is None and text is None) or (second is None and other is None):
         return False  # a parameter without a value: that rule is inactive
     always = "every" in (a.at, b.at)
@@ -44,7 +70,7 @@ def clash(a: ForcePlan, b: ForcePlan, request: Request) -> bool:
     if text is None or other is None:
         return always  # at best, the text says the same as that one token does already
     # From one place on, two texts agree only if one is the head of the other.
-    return same_place and not (str(text).startswith(str(other)) or str(other).startswith(str(text)))
+    return same_place and not (text.startswith(other) or other.startswith(text))
 
 
 def _place(plan: ForcePlan) -> object:
@@ -62,35 +88,55 @@ def conflict(forces: Sequence[tuple[str, ForcePlan]], request: Request) -> str |
 
 
 def schedule(
-    forces: Iterable[tuple[str, ForcePlan]],
+    forces: Iterable[tuple[int, str, ForcePlan]],
     request: Request,
     encode: Callable[[str], Sequence[int]],
     is_real: npt.NDArray[np.bool_],
 ) -> Schedule:
     """The forced tokens of one output; raises RequestError for clashes and for ids that the vocabulary lacks.
 
-    is_real: bool [vocabulary], False for padding ids, which no model should be made to write.
+    forces: rank and name of each rule, in order. is_real: bool [vocabulary], False for padding ids, which no model
+    should be made to write.
     """
     result = Schedule()
-    for name, plan in forces:
-        text, token = value_of(plan.text, request), value_of(plan.token_id, request)
-        if isinstance(token, int) and not (0 <= token < len(is_real) and is_real[token]):
-            parameter = plan.token_id.name if isinstance(plan.token_id, Param) else "token_id"
-            raise RequestError(
-                f"`{parameter}`: token id {token} is none of the {int(is_real.sum())} of this vocabulary"
-            )
-        ids = list(encode(text)) if isinstance(text, str) else [token] if isinstance(token, int) else []
+    for rule, name, plan in forces:
+        ids = _ids(plan, request, encode, is_real)
         if not ids:
             continue
         if plan.at == "every":
             _put_everywhere(result, name, ids[0])
-            continue
-        if plan.at is None or plan.at == "end":
-            continue
-        for place, forced in enumerate(ids, 0 if plan.at == "start" else plan.at):
-            if result.at.setdefault(place, forced) != forced or (result.every is not None and result.every != forced):
-                raise RequestError(f"{name} and another rule force different tokens at position {place}")
+        elif plan.at == "end":
+            result.end = _longer(result.end, ids, f"{name} and another rule force different tokens at the end")
+        elif plan.at is None:
+            result.after[rule] = ids
+        else:
+            for place, forced in enumerate(ids, 0 if plan.at == "start" else plan.at):
+                free = result.every is None or result.every == forced
+                if result.at.setdefault(place, forced) != forced or not free:
+                    raise RequestError(f"{name} and another rule force different tokens at position {place}")
     return result
+
+
+def _ids(
+    plan: ForcePlan, request: Request, encode: Callable[[str], Sequence[int]], is_real: npt.NDArray[np.bool_]
+) -> Ids:
+    text, token = text_of(plan, request), value_of(plan.token_id, request)
+    if text is not None:
+        return tuple(encode(text))
+    if not isinstance(token, int):
+        return ()
+    if not (0 <= token < len(is_real) and is_real[token]):
+        parameter = plan.token_id.name if isinstance(plan.token_id, Param) else "token_id"
+        raise RequestError(f"`{parameter}`: token id {token} is none of the {int(is_real.sum())} of this vocabulary")
+    return (token,)
+
+
+def _longer(a: Ids, b: Ids, otherwise: str) -> Ids:
+    """The longer of two texts, one of which is the head of the other."""
+    short, long = sorted((a, b), key=len)
+    if long[: len(short)] != short:
+        raise RequestError(otherwise)
+    return long
 
 
 def _put_everywhere(result: Schedule, name: str, token: int) -> None:

@@ -16,7 +16,9 @@ from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.token_matcher import Position, TokenMatcher
 from policyengine.automata.utf8 import REPLACEMENT
 from policyengine.runtime import bind_checks, table_cache
-from policyengine.runtime.errors import BindError
+from policyengine.runtime.choice_plans import ChoicePlans
+from policyengine.runtime.ends import Ends
+from policyengine.runtime.errors import BindError, RequestError
 from policyengine.runtime.program import Component, ForcePlan, Program, Request, RulePlan, WhenPlan
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from policyengine.runtime.token_session import TokenSession
 
 _MOST_CACHED = 1 << 14
+_MOST_SHARED = 1 << 10
 
 
 @lru_cache(maxsize=8)
@@ -89,27 +92,35 @@ class TokenProgram:
     ) -> None:
         self.program, self.vocabulary, self.target = program, vocabulary, target
         self.device, self.model = device, model
-        self.rules = tuple(rule for rule in program.rules if self._applies(rule))
+        # With their ranks, which are their places among all rules of the program.
+        self.ranked = tuple((rank, rule) for rank, rule in enumerate(program.rules) if self._applies(rule))
+        self.rules = tuple(rule for _, rule in self.ranked)
+        # What each id adds to the text: EOS is an end, not text, whatever it is called.
+        ends = frozenset(vocabulary.eos_token_ids)
+        self.texts = [b"" if token in ends else data for token, data in enumerate(vocabulary.tokens)]
         self._shared: dict[frozenset[int], Ints] = {}
-        components = [
-            c
-            for c in program.components
-            if c.use != "text" and self._holds(c.when) and (target is None or target in c.targets)
-        ]
+        components = [c for c in program.components if c.use != "text" and self.acts(c)]
         # bool [size]: ids that stand for something, if only for a special token.
         self.is_real = np.array([data is not None for data in vocabulary.tokens], dtype=np.bool_)
         bind_checks.check_ids(self)
-        self.avoid = tuple(BoundComponent(c, vocabulary) for c in components if c.use == "avoid")
+        self.avoid = tuple(BoundComponent(c, vocabulary) for c in components if c.use in ("avoid", "allow"))
+        self.after = tuple(BoundComponent(c, vocabulary) for c in components if c.use == "after")
         self.bias = tuple(BoundComponent(c, vocabulary) for c in components if c.use == "bias")
         self.forced_texts: dict[str, tuple[int, ...]] = {}
         for rule in self.rules:
             if isinstance(rule.body, ForcePlan) and isinstance(rule.body.text, str):
                 self.encode(rule, rule.body.text)
+        self.choices = ChoicePlans(self)
+        self._requested_ids = lru_cache(maxsize=256)(self._encode_requested)
         bind_checks.check_forces(self)
 
     def _applies(self, rule: RulePlan) -> bool:
         targets = self.program.policies[rule.policy].targets
         return self._holds(rule.when) and (self.target is None or self.target in targets)
+
+    def acts(self, component: Component) -> bool:
+        """Whether the facts of this engine leave a component active."""
+        return self._holds(component.when) and (self.target is None or self.target in component.targets)
 
     def _holds(self, when: WhenPlan) -> bool:
         digest = self.vocabulary.digest if when.vocabulary else None
@@ -135,6 +146,22 @@ class TokenProgram:
         if not ids or outside:
             raise self.refusal(rule, f": the tokenizer gives no usable ids for the forced text `{text}`")
         self.forced_texts[text] = ids
+        return ids
+
+    def ids_of(self, text: str) -> tuple[int, ...]:
+        """The ids of a text that a rule or a request forces; raises RequestError for one that cannot be encoded."""
+        known = self.forced_texts.get(text)
+        return self._requested_ids(text) if known is None else known
+
+    def _encode_requested(self, text: str) -> tuple[int, ...]:
+        ids: tuple[int, ...] = ()
+        if self.vocabulary.encode is not None:
+            try:
+                ids = tuple(int(i) for i in self.vocabulary.encode(text))
+            except Exception:  # tokenizers raise what they like; the text is the client's
+                ids = ()
+        if not ids or not all(0 <= i < self.vocabulary.size for i in ids):
+            raise RequestError("a text that this request forces cannot be written in the tokens of this model")
         return ids
 
     # -- requests --------------------------------------------------------------------------------------------------
@@ -164,15 +191,34 @@ class TokenProgram:
         """`token_session` for a request that was parsed before."""
         from policyengine.runtime.token_session import TokenSession
 
-        return TokenSession(self, request, tuple(stop_token_ids), max_tokens, ignore_eos)
+        return TokenSession(self, request, self._ends(stop_token_ids, max_tokens, ignore_eos))
+
+    def _ends(self, stop_token_ids: Iterable[int], max_tokens: int | None, ignore_eos: bool) -> Ends:
+        given = frozenset(i for i in stop_token_ids if 0 <= i < self.vocabulary.size)
+        eos = self.vocabulary.eos_token_ids
+        every, ids = given.union(eos), given if ignore_eos else given.union(eos)
+        return Ends(
+            all=every,
+            all_ids=self.shared_ids(every),
+            ids=self.shared_ids(ids),
+            silent=frozenset(i for i in every if self.texts[i] == b""),
+            shown=tuple(sorted(given.difference(eos))),
+            closing=eos[0] if eos[0] in ids or not ids else min(ids),
+            max_tokens=max_tokens,
+        )
 
     def shared_ids(self, ids: frozenset[int]) -> Ints:
-        """`frozen_ids`, the same object for the same ids; there are as many sets as combinations of policies."""
-        return self._shared.setdefault(ids, frozen_ids(ids))
+        """`frozen_ids`, the same object for the same ids while it is kept; clients name some, so not all are."""
+        known = self._shared.get(ids)
+        if known is None:
+            if len(self._shared) >= _MOST_SHARED:
+                self._shared.clear()
+            known = self._shared[ids] = frozen_ids(ids)
+        return known
 
     def nbytes(self) -> int:
         """Bytes that the tables of all components hold."""
-        return sum(bound.matcher.nbytes() for bound in (*self.avoid, *self.bias))
+        return sum(bound.matcher.nbytes() for bound in (*self.avoid, *self.bias, *self.after))
 
 
 def frozen_ids(ids: Iterable[int]) -> Ints:

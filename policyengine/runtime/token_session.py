@@ -4,108 +4,114 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from policyengine.automata.phrases import Ints
 from policyengine.automata.token_matcher import Position
-from policyengine.runtime.forces import Schedule, schedule, value_of
-from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, Request
+from policyengine.runtime.asked import Asked
+from policyengine.runtime.course import Course
+from policyengine.runtime.ends import Ends
+from policyengine.runtime.program import Request
 from policyengine.runtime.token_program import BoundComponent, TokenProgram, frozen_ids
 
 _NOTHING: tuple[Ints, ...] = ()
 _NO_BIASES = frozen_ids(()), np.zeros(0)
 
 
+class StandIn(NamedTuple):
+    """A token that stands for others: the largest of their logits becomes its own, and they may not be chosen.
+
+    sources: int32, ascending, read-only. What is masked of them does not count, and a masked token stands for nothing.
+    """
+
+    token: int
+    sources: Ints
+
+
 class TokenSession:
     """One output under a bound program.
 
-    An engine asks before every choice for `forced`, `mask_parts` and `bias_arrays`, and tells each choice to `advance`.
-    Everything it asks is a function of `state`.
+    An engine asks before every choice for `only`, `mask_parts`, `stand_in`, `forced` and `bias_arrays`, and tells each
+    choice to `advance`. Everything it asks is a function of `state`.
     """
 
-    def __init__(
-        self,
-        program: TokenProgram,
-        request: Request,
-        stop_token_ids: tuple[int, ...],
-        max_tokens: int | None,
-        ignore_eos: bool,
-    ) -> None:
-        self.program, self.request, self.max_tokens = program, request, max_tokens
-        vocabulary = program.vocabulary
-        self._size = vocabulary.size
+    def __init__(self, program: TokenProgram, request: Request, ends: Ends) -> None:
+        self.program, self.request, self._ends, self.max_tokens = program, request, ends, ends.max_tokens
+        self._size = program.vocabulary.size
         self.length = 0
         self.masked_choices = 0  # choices that a mask should have prevented
-        self._avoid = tuple(b for b in program.avoid if request.policies.intersection(b.component.policies))
-        self._bias = tuple(b for b in program.bias if request.policies.intersection(b.component.policies))
+        # What two sessions have in common that answer alike at the same place (see `settled`).
+        self.kind: Hashable = request.policies, tuple(sorted(request.values.items())), ends.ids.tobytes()
+        self._course: Course | None = None
+        self._least = 0  # the length below which the output may not end
+        self._horizon = 0  # the length from which on nothing depends on the length any more, but for the end
+        self._limit_matters = 0  # how many tokens before `max_tokens` it begins to matter
+        self._begin()
+
+    def _begin(self) -> None:
+        """Settle what the rules ask; raises RequestError for what they cannot grant."""
+        asked = Asked(self.program, self.request, self._ends, None)
+        (layer,) = asked.layers
+        self._least, self._horizon = layer.least, layer.horizon
+        if layer.steers:
+            self._course = Course(self.program.texts, self._ends)
+            self._course.enter(asked.layers)
+        self._enter(asked)
+        self.is_idle = not (self._course or self._avoid or self.has_bias or self._banned or self._least)
+
+    def _enter(self, asked: Asked) -> None:
+        """A text begins: from here on, these rules act on it."""
+        self._avoid, self._bias, self._after, self._weights = asked.avoid, asked.bias, asked.after, asked.weights
         self._positions = tuple(b.matcher.START for b in self._avoid)
         self._bias_positions = tuple(b.matcher.START for b in self._bias)
-        self._weights = tuple(self._resolve_weights(b.component.weights) for b in self._bias)
-        ends = {i for i in stop_token_ids if 0 <= i < vocabulary.size}
-        self._min_ids = frozen_ids(ends | set(vocabulary.eos_token_ids))
-        self._end_ids = frozen_ids(ends if ignore_eos else ends | set(vocabulary.eos_token_ids))
-        self._ends = frozenset(self._min_ids.tolist())
-        # Stop ids whose text the engine may show, so that it counts too.
-        self._shown_ends = tuple(sorted(ends - set(vocabulary.eos_token_ids)))
-        self._watch_last = max_tokens is not None and any(b.minds_the_end for b in (*self._avoid, *self._bias))
-        self._min_tokens = 0
-        self._forces = Schedule()
-        self._banned: frozenset[int] = frozenset()
-        self._token_biases: dict[int, float] = {}
-        self._read_rules()
-        self._always_banned = (program.shared_ids(self._banned),) if self._banned else _NOTHING
-        # From this length on, nothing depends on the length any more.
-        self._horizon = max(self._min_tokens, *(place + 1 for place in self._forces.at), 0)
-        # What two sessions have in common that answer alike at the same place (see `settled`).
-        self.kind: Hashable = request.policies, tuple(sorted(request.values.items())), self._end_ids.tobytes()
-        self._has_single_ids = bool(self._banned or self._forces.at or self._forces.every is not None)
+        self._after_positions = tuple(b.matcher.START for b in self._after)
+        self._banned, self._token_biases = asked.banned, asked.biases
+        self._always_banned = (self.program.shared_ids(self._banned),) if self._banned else _NOTHING
         self.has_bias = bool(self._bias or self._token_biases)
-        self.is_idle = not (self._avoid or self.has_bias or self._min_tokens or self._has_single_ids)
-
-    # -- what the rules ask of this request ------------------------------------------------------------------------
-
-    def _read_rules(self) -> None:
-        banned: set[int] = set()
-        forces: list[tuple[str, ForcePlan]] = []
-        for rule in self.program.rules:
-            if rule.policy not in self.request.policies:
-                continue
-            body = rule.body
-            if isinstance(body, BanPlan):
-                banned.update(body.token_ids)
-            elif isinstance(body, MinTokensPlan):
-                n = value_of(body.n, self.request)
-                self._min_tokens = max(self._min_tokens, int(n) if isinstance(n, int | float) else 0)
-            elif isinstance(body, BiasPlan):
-                for token, weight in body.token_ids:
-                    value = value_of(weight, self.request)
-                    if isinstance(value, int | float):
-                        self._token_biases[token] = self._token_biases.get(token, 0.0) + float(value)
-            elif isinstance(body, ForcePlan):
-                forces.append((self.program.name(rule), body))
-        self._banned = frozenset(banned)
-        self._forces = schedule(forces, self.request, self.program.forced_texts.__getitem__, self.program.is_real)
-
-    def _resolve_weights(self, weights: Iterable[float | Param]) -> npt.NDArray[np.float64]:
-        values = [value_of(w, self.request) for w in weights]
-        return np.array([float(v) if isinstance(v, int | float) else 0.0 for v in values])
+        self._watch_last = self.max_tokens is not None and any(b.minds_the_end for b in (*self._avoid, *self._bias))
+        if self.max_tokens is not None:
+            self._limit_matters = max(self._limit_matters, self._watch_last, *(la.longest for la in asked.layers))
 
     # -- what may be chosen now ------------------------------------------------------------------------------------
 
     @property
     def forced(self) -> int | None:
         """The only id that may be chosen now; None: no force acts here. A ban on it wins, and leaves nothing."""
-        token = self._forces.at.get(self.length) if self._forces.at else None
-        return self._forces.every if token is None else token
+        return None if self._course is None else self._course.forced
+
+    @property
+    def only(self) -> Ints | None:
+        """The ids that alone may be chosen now, bans aside: int32, ascending, read-only; None: no `allow` acts here.
+
+        The ids that may end the output are among them where it may end.
+        """
+        if self._course is None:
+            return None
+        return self._course.only(None if self.max_tokens is None else self.max_tokens - self.length)
+
+    @property
+    def stand_in(self) -> StandIn | None:
+        """The token that begins the text of `force: {at: end}` wherever the output may end; it stands for the ends."""
+        token = self._closing()
+        return None if token is None else StandIn(token, self._ends.ids)
+
+    def _closing(self) -> int | None:
+        course = self._course
+        if course is None or not course.closing or self.length < self._least or not len(self._ends.ids):
+            return None
+        steps = zip(self._avoid, self._positions, strict=True)
+        if course.forced is not None or any(bound.look(position, False)[1] for bound, position in steps):
+            return None
+        return course.closing[0]
 
     def mask_parts(self) -> tuple[Ints, ...]:
         """The ids that bans and the minimum length forbid now: int32, read-only, in parts that may overlap.
 
-        Force is not included (see `forced`). The same part is the same object from step to step and from request to
-        request, so that an engine can keep it on its device.
+        Forces and allows are not included (see `forced`, `only` and `stand_in`). The same part is the same object from
+        step to step and from request to request, so that an engine can keep it on its device.
         """
         last = self._is_last()
         parts, ends_in_match = self._always_banned, False
@@ -113,11 +119,11 @@ class TokenSession:
             more, ends = bound.look(position, last)
             parts = parts + more if parts else more
             ends_in_match = ends_in_match or ends
-        if self.length < self._min_tokens:
-            parts += (self._min_ids,)
-        elif ends_in_match and len(self._end_ids):
-            parts += (self._end_ids,)
-        if self._shown_ends and not last:
+        if self.length < self._least:
+            parts += (self._ends.all_ids,)
+        elif ends_in_match and len(self._ends.ids):
+            parts += (self._ends.ids,)
+        if self._ends.shown and not last:
             parts += self._ends_that_show()
         return parts
 
@@ -128,7 +134,7 @@ class TokenSession:
     def _ends_that_show(self) -> tuple[Ints, ...]:
         """The stop ids whose own text leaves the output ending in a match."""
         steps = [(b, p) for b, p in zip(self._avoid, self._positions, strict=True) if b.minds_the_end]
-        ids = [i for i in self._shown_ends if any(bound.ends_in_match(position, i) for bound, position in steps)]
+        ids = [i for i in self._ends.shown if any(bound.ends_in_match(position, i) for bound, position in steps)]
         return (frozen_ids(ids),) if ids else _NOTHING
 
     def masked(self, allowed: Iterable[int] | None = None) -> npt.NDArray[np.int64]:
@@ -137,20 +143,28 @@ class TokenSession:
         If that leaves nothing, everything but EOS is masked: EOS is the way out of a dead end, even from the engine's
         own masks and from a minimum length.
         """
-        size = self.program.vocabulary.size
-        blocked = np.zeros(size, dtype=bool)
-        for part in self.mask_parts():
-            blocked[part] = True
-        forced = self.forced
-        if forced is not None:
-            others = np.arange(size) != forced
-            blocked |= others
+        size = self._size
         permitted = np.ones(size, dtype=bool)
         if allowed is not None:
             permitted[:] = False
             permitted[np.fromiter((i for i in allowed if 0 <= i < size), dtype=np.int64)] = True
+        forced, only = self.forced, self.only
         if forced is None:
             permitted &= self.program.is_real
+        blocked = np.zeros(size, dtype=bool)
+        if only is not None:
+            blocked[:] = True
+            blocked[only] = False
+        for part in self.mask_parts():
+            blocked[part] = True
+        stand_in = self.stand_in
+        if stand_in is not None:
+            token, sources = stand_in
+            stands = not blocked[token] and bool((permitted[sources] & ~blocked[sources]).any())
+            blocked[sources] = True
+            blocked[token] = not stands
+        if forced is not None:
+            blocked |= np.arange(size) != forced
         if not (permitted & ~blocked).any():
             blocked[:] = True
             blocked[self.program.vocabulary.eos_token_ids[0]] = False
@@ -182,12 +196,12 @@ class TokenSession:
     def _completing(self, bound: BoundComponent, position: Position) -> tuple[Ints, Ints]:
         """(ids, patterns): every token that completes a phrase now, those that end the output among them."""
         ids, patterns = bound.pairs(position, self._is_last())
-        at_end = bound.matcher.at_end(position) if len(self._end_ids) else ()
-        shown = [i for i in self._shown_ends if bound.minds_the_end]
+        at_end = bound.matcher.at_end(position) if len(self._ends.ids) else ()
+        shown = [i for i in self._ends.shown if bound.minds_the_end]
         if not at_end and not shown:
             return ids, patterns
         pairs = set(zip(ids.tolist(), patterns.tolist(), strict=True))
-        pairs.update((token, pattern) for token in self._end_ids.tolist() for pattern in at_end)
+        pairs.update((token, pattern) for token in self._ends.ids.tolist() for pattern in at_end)
         pairs.update((i, p) for i in shown for p in bound.matcher.completes(position, i, last=True))
         return np.array([i for i, _ in pairs], dtype=np.int32), np.array([p for _, p in pairs], dtype=np.int32)
 
@@ -197,10 +211,11 @@ class TokenSession:
         """Tell the token that was chosen. One that was masked is counted; raises ValueError outside the vocabulary."""
         if not 0 <= token_id < self._size:
             raise ValueError(f"token id {token_id} is outside the vocabulary of {self._size} ids")
-        wrong = token_id in self._ends and self._may_not_end(token_id)
-        if self._has_single_ids:
-            forced = self.forced
-            wrong = wrong or token_id in self._banned or (forced is not None and token_id != forced)
+        wrong = token_id in self._ends.all and self._may_not_end(token_id)
+        if self._banned:
+            wrong = wrong or token_id in self._banned
+        if self._course is not None:
+            wrong = not self._follow_course(self._course, token_id) or wrong
         after = []
         for bound, position in zip(self._avoid, self._positions, strict=True):
             place, completed = bound.matcher.advance(position, token_id)
@@ -215,34 +230,65 @@ class TokenSession:
 
     def _may_not_end(self, token_id: int) -> bool:
         """Whether this id, which ends the output, is masked for that now."""
-        if self.length < self._min_tokens:
+        if self.length < self._least:
             return True
         steps = zip(self._avoid, self._positions, strict=True)
-        return token_id in self._end_ids and any(bound.look(position, False)[1] for bound, position in steps)
+        return token_id in self._ends.ids and any(bound.look(position, False)[1] for bound, position in steps)
+
+    def _follow_course(self, course: Course, token_id: int) -> bool:
+        """Tell the token to the course; whether it was one that forces and allows permit."""
+        permitted = self._is_on_course(course, token_id)
+        closes = self._closing() == token_id
+        completed: list[int] = []
+        places = []
+        for bound, position in zip(self._after, self._after_positions, strict=True):
+            place, done = bound.matcher.advance(position, token_id)
+            if done:
+                completed += [bound.component.rules[p] for p in bound.matcher.completes(position, token_id)]
+            places.append(place)
+        self._after_positions = tuple(places)
+        course.advance(token_id, closes=closes, completed=completed)
+        return permitted
+
+    def _is_on_course(self, course: Course, token_id: int) -> bool:
+        if course.forced is not None:
+            return token_id == course.forced
+        only, stand_in = self.only, self.stand_in
+        if only is not None and not _holds(only, token_id):
+            return False
+        return stand_in is None or token_id == stand_in.token or not _holds(stand_in.sources, token_id)
 
     @property
     def state(self) -> Hashable:
         """Everything that later answers depend on, this program and request given. Equal states behave alike."""
-        if self.max_tokens is not None and self._watch_last:
-            phase = self.length
-        else:
-            phase = min(self.length, self._horizon)
-        return self._positions, self._bias_positions, phase, self.kind, self.max_tokens
+        phase = self.length if self._limit_matters else min(self.length, self._horizon)
+        return self.place, phase, self.kind, self.max_tokens
 
     # -- for engines that keep answers -----------------------------------------------------------------------------
 
     @property
     def settled(self) -> tuple[int, int]:
         """From which length on, and below which, all answers and the next place depend on `kind` and `place` alone."""
-        last = self.max_tokens - 1 if self._watch_last and self.max_tokens is not None else sys.maxsize
-        return self._horizon, last
+        if self.max_tokens is None or not self._limit_matters:
+            return self._horizon, sys.maxsize
+        return self._horizon, self.max_tokens - self._limit_matters
 
     @property
     def place(self) -> Hashable:
         """What choices change in a session, its length and counters aside."""
-        return self._positions, self._bias_positions
+        if self._course is None:
+            return self._positions, self._bias_positions
+        return self._positions, self._bias_positions, self._after_positions, self._course.place
 
     def move(self, place: Any, length: int) -> None:
         """Go on at a place that a session of this kind was at. The choices in between must have been permitted ones."""
-        self._positions, self._bias_positions = place
+        self._positions, self._bias_positions, *rest = place
+        if self._course is not None:
+            self._after_positions, self._course.place = rest
         self.length = length
+
+
+def _holds(ids: Ints, token: int) -> bool:
+    """Whether an ascending array holds an id."""
+    place = int(ids.searchsorted(token))
+    return place < len(ids) and int(ids[place]) == token
