@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from policyengine.automata.phrases import PhraseAutomaton
-from policyengine.automata.token_matcher import Position, TokenMatcher
+from policyengine.automata.thread_matcher import ThreadMatcher
+from policyengine.automata.threads import ThreadAutomaton
+from policyengine.automata.token_matcher import TokenMatcher
 from policyengine.automata.utf8 import REPLACEMENT
 from policyengine.runtime import bind_checks, table_cache
 from policyengine.runtime.choice_plans import ChoicePlans
 from policyengine.runtime.ends import Ends
 from policyengine.runtime.errors import BindError, RequestError
 from policyengine.runtime.program import Component, ForcePlan, Program, Request, RulePlan, WhenPlan
+from policyengine.runtime.token_markers import TokenMarkers
 
 if TYPE_CHECKING:
     from policyengine.automata.folding import FoldSpec
+    from policyengine.automata.matcher import Matcher, Position
     from policyengine.automata.phrases import Ints
     from policyengine.automata.vocabulary import Vocabulary
     from policyengine.automata.vocabulary_trie import VocabularyTrie
@@ -44,11 +48,18 @@ class BoundComponent:
     def __init__(self, component: Component, vocabulary: Vocabulary) -> None:
         self.component = component
         automaton = component.automaton
-        if not isinstance(automaton, PhraseAutomaton):
-            raise NotImplementedError(f"no tables of {type(automaton).__name__} yet")
-        self.matcher = TokenMatcher(table_cache.tables(automaton, _trie(vocabulary, automaton.spec), vocabulary))
+        self.matcher: Matcher
         # Where the output ends matters to a word, and to U+FFFD, which an incomplete character then becomes.
-        self.minds_the_end = any(p.right_edge or ord(REPLACEMENT) in p.symbols for p in automaton.patterns)
+        self.minds_the_end: bool
+        if isinstance(automaton, PhraseAutomaton):
+            trie = _trie(vocabulary, automaton.spec)
+            self.matcher = TokenMatcher(table_cache.tables(automaton, trie, vocabulary))
+            self.minds_the_end = any(p.right_edge or ord(REPLACEMENT) in p.symbols for p in automaton.patterns)
+        elif isinstance(automaton, ThreadAutomaton):
+            self.matcher = threads = ThreadMatcher(automaton, _trie(vocabulary, automaton.spec))
+            self.minds_the_end = threads.minds_the_end
+        else:
+            raise TypeError(f"what is not regular has no token level: {type(automaton).__name__}")
         self._ends: dict[tuple[Position, int], bool] = {}
         self._looks: dict[tuple[Position, bool], tuple[tuple[Ints, ...], bool]] = {}
         self._pairs: dict[tuple[Position, bool], tuple[Ints, Ints]] = {}
@@ -111,6 +122,8 @@ class TokenProgram:
             if isinstance(rule.body, ForcePlan) and isinstance(rule.body.text, str):
                 self.encode(rule, rule.body.text)
         self.choices = ChoicePlans(self)
+        marks = program.reasoning
+        self.markers = None if marks is None else TokenMarkers(marks, vocabulary, self.texts)
         self._requested_ids = lru_cache(maxsize=256)(self._encode_requested)
         bind_checks.check_forces(self)
 
@@ -172,14 +185,18 @@ class TokenProgram:
         stop_token_ids: Iterable[int] = (),
         max_tokens: int | None = None,
         ignore_eos: bool = False,
+        *,
+        reasoning: bool = False,
     ) -> TokenSession:
         """Start the token level of one output; raises RequestError for a request that its policies do not allow.
 
         request: the request's `extra_args`; None: the `always` policies with their defaults.
         stop_token_ids: the client's own ids that end the output. max_tokens: the output's limit, None: none.
         ignore_eos: EOS is then no end of the output.
+        reasoning: the prompt has begun the reasoning (`markers.opens` tells), so that the output begins inside.
         """
-        return self.start(self.program.parse_request(request), stop_token_ids, max_tokens, ignore_eos)
+        parsed = self.program.parse_request(request)
+        return self.start(parsed, stop_token_ids, max_tokens, ignore_eos, reasoning=reasoning)
 
     def start(
         self,
@@ -187,11 +204,17 @@ class TokenProgram:
         stop_token_ids: Iterable[int] = (),
         max_tokens: int | None = None,
         ignore_eos: bool = False,
+        *,
+        reasoning: bool = False,
     ) -> TokenSession:
         """`token_session` for a request that was parsed before."""
+        from policyengine.runtime.channel_session import ChannelSession
         from policyengine.runtime.token_session import TokenSession
 
-        return TokenSession(self, request, self._ends(stop_token_ids, max_tokens, ignore_eos))
+        ends = self._ends(stop_token_ids, max_tokens, ignore_eos)
+        if self.markers is None:
+            return TokenSession(self, request, ends)
+        return ChannelSession(self, request, ends, self.markers, reasoning)
 
     def _ends(self, stop_token_ids: Iterable[int], max_tokens: int | None, ignore_eos: bool) -> Ends:
         given = frozenset(i for i in stop_token_ids if 0 <= i < self.vocabulary.size)

@@ -1,0 +1,240 @@
+"""Threads walked over a vocabulary, many at once: which tokens they complete a match in.
+
+Where no exception can still complete, threads do not see each other, so that what a list of threads completes is what
+each of them does. A walk follows (thread, node) pairs through the trie, one depth a round, and notes *events*: ranges
+of tokens that complete a pattern, by the preorder numbers of the trie's nodes.
+
+    FIRE   [lo, hi): the node where the pattern completes, and all that is below it
+    EAGER  the tokens that stop at the node, which leave the text in a word that only waits for an edge; or a tail,
+           all of whose characters complete the pattern
+    END    the tokens that stop there, if nothing can follow them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from policyengine.automata.anchored_tables import AnchoredTables, PerState
+from policyengine.automata.column_trie import ColumnTrie
+from policyengine.automata.phrases import Bools, Longs
+from policyengine.automata.utf8 import REPLACEMENT
+
+FIRE, EAGER, END = 0, 1, 2
+ANY = -1  # the pattern of an event where every character of a tail completes one, but not the same
+
+
+class Events(NamedTuple):
+    """Parallel int64 arrays. `origin`: whose event it is; the caller numbers them."""
+
+    origin: Longs
+    lo: Longs
+    hi: Longs
+    pattern: Longs
+    kind: Longs
+
+    def where(self, chosen: Bools | Longs | slice) -> Events:
+        """Those of a mask, of indices or of a slice."""
+        return Events(*(column[chosen] for column in self))
+
+    @classmethod
+    def of(cls, parts: Iterable[Events]) -> Events:
+        """One after the other."""
+        some = [part for part in parts if len(part.lo)]
+        if not some:
+            return cls(*(np.zeros(0, dtype=np.int64) for _ in cls._fields))
+        return cls(*(np.concatenate(columns) for columns in zip(*some, strict=True)))
+
+
+class Rows(NamedTuple):
+    """Threads that stand at nodes: parallel int64 arrays. A node may have several threads of one origin."""
+
+    origin: Longs
+    node: Longs
+    state: Longs
+
+    def where(self, chosen: Bools | Longs) -> Rows:
+        """Those of a mask or of indices."""
+        return Rows(*(column[chosen] for column in self))
+
+
+class ThreadWalks:
+    """Walks over one vocabulary's trie."""
+
+    def __init__(self, trie: ColumnTrie, tables: AnchoredTables) -> None:
+        self.trie, self.tables = trie, tables
+        self._broken = trie.anchored.column(ord(REPLACEMENT))
+        self._has_tails: Bools = trie.child_hi > trie.child_mid
+        # Preorder number of a node's first tail.
+        self._first_tail: Longs = trie.first[np.minimum(trie.child_mid, trie.n_nodes - 1)].astype(np.int64)
+
+    # -- the two kinds of walks ------------------------------------------------------------------------------------
+
+    def own(self, states: Longs, edges: Bools) -> tuple[Events, Rows]:
+        """What each thread completes by itself; origins count `states`, none of which has a live exception.
+
+        edges: bool [columns], whether an edge lies before a token that begins with a symbol of that column. What a
+        thread completes by that edge alone is left out. The rows are the threads at nodes with tails, the root too.
+        """
+        origin = np.arange(len(states))
+        rows = Rows(origin, np.zeros_like(origin), states.astype(np.int64))
+        found: list[Events] = []
+        which, pattern = self.tables.at_end.pairs(rows.state)
+        self._add(found, rows.where(which), 1, pattern, END)
+        tailed = [self._at_tails(found, rows)]
+        depth = 1
+        while len(rows.node):
+            rows = self._down(found, rows, edges if depth == 1 else None)
+            tailed.append(self._settle(found, rows))
+            rows = rows.where(self.tables.live[rows.state])
+            depth += 1
+        return Events.of(found), _rows(tailed)
+
+    def base(self, origin: int, start: int, edges: Bools) -> tuple[Events, Rows]:
+        """What tokens complete without a thread before them; `start`: the state in which the first one begins.
+
+        The tails of the root are left out of the rows, which hold all threads at nodes with tails.
+        """
+        trie, tables = self.trie, self.tables
+        nothing = np.zeros(0, dtype=np.int64)
+        rows, found, tailed = Rows(nothing, nothing, nothing), list[Events](), list[Rows]()
+        self._at_tails(found, Rows(*(np.array([i], dtype=np.int64) for i in (origin, 0, start))))
+        for depth, (lo, hi) in enumerate(zip(trie.levels[1:], trie.levels[2:], strict=False), start=1):
+            rows = self._down(found, rows, edges if depth == 1 else None)
+            node = np.arange(lo, hi)
+            node = node[trie.tail[node] < 0]
+            column = trie.column[node].astype(np.int64)
+            edge = edges[column] if depth == 1 else trie.edge[node]
+            begin = np.full(len(node), start if depth == 1 else tables.start, dtype=np.int64)
+            after = tables.next_many(begin, column, edge)
+            begun = Rows(np.full(len(node), origin, dtype=np.int64), node, after).where(after >= 0)
+            rows = _distinct(_rows([rows, begun]), tables.n_states)
+            tailed.append(self._settle(found, rows))
+            at = node[self._has_tails[node]]
+            fresh = np.full(len(at), tables.start, dtype=np.int64)
+            self._at_tails(found, Rows(np.full(len(at), origin, dtype=np.int64), at, fresh))
+            rows = rows.where(tables.live[rows.state])
+        return Events.of(found), _rows(tailed)
+
+    # -- one symbol ------------------------------------------------------------------------------------------------
+
+    def _down(self, found: list[Events], rows: Rows, first_edges: Bools | None) -> Rows:
+        """Every row at every child of its node. first_edges: for children of the root, where no pattern ends before."""
+        trie, tables = self.trie, self.tables
+        lo = trie.child_lo[rows.node]
+        count = trie.child_mid[rows.node] - lo
+        which = np.repeat(np.arange(len(count)), count)
+        child = np.arange(len(which)) + np.repeat(lo - (np.cumsum(count) - count), count)
+        state, column = rows.state[which], trie.column[child].astype(np.int64)
+        edge = trie.edge[child] if first_edges is None else first_edges[column]
+        below = Rows(rows.origin[which], child, state)
+        if first_edges is None:
+            for value in (False, True):
+                self._note(found, below.where(edge == value), tables.before[value], FIRE)
+        after = tables.next_many(state, column, edge)
+        keep = np.flatnonzero(after >= 0)
+        return Rows(below.origin[keep], child[keep], after[keep])
+
+    def _settle(self, found: list[Events], rows: Rows) -> Rows:
+        """Note what ends at the nodes, and return the rows that have tails below them."""
+        self._note(found, rows, self.tables.now, FIRE)
+        self._note(found, rows, self.tables.eager, EAGER)
+        self._note(found, rows, self.tables.at_end, END)
+        tailed = rows.where(self._has_tails[rows.node])
+        return self._at_tails(found, tailed)
+
+    def _at_tails(self, found: list[Events], rows: Rows) -> Rows:
+        """Note what the tails below complete if the output ends in them, which makes them U+FFFD; always an edge."""
+        tables = self.tables
+        rows = rows.where(self._has_tails[rows.node])
+        if not len(rows.node):
+            return rows
+        column, edge = np.full(len(rows.node), self._broken), np.ones(len(rows.node), dtype=bool)
+        after = tables.next_many(rows.state, column, edge)
+        broken = Rows(rows.origin, rows.node, after)
+        for table, some in ((tables.before[True], rows), (tables.now, broken), (tables.at_end, broken)):
+            mine = some.where(table.some[some.state])
+            which, pattern = table.pairs(mine.state)
+            node = mine.node[which]
+            lo, hi = self._first_tail[node], self.trie.last[node].astype(np.int64)
+            found.append(Events(mine.origin[which], lo, hi, pattern, np.full(len(lo), END, dtype=np.int64)))
+        return rows
+
+    def _note(self, found: list[Events], rows: Rows, table: PerState, kind: int) -> None:
+        some = np.flatnonzero(table.some[rows.state])
+        if some.size:
+            which, pattern = table.pairs(rows.state[some])
+            self._add(found, rows.where(some[which]), None if kind == FIRE else 1, pattern, kind)
+
+    def _add(self, found: list[Events], rows: Rows, size: int | None, pattern: Longs, kind: int) -> None:
+        lo = self.trie.first[rows.node].astype(np.int64)
+        hi = lo + size if size else self.trie.last[rows.node].astype(np.int64)
+        found.append(Events(rows.origin, lo, hi, pattern, np.full(len(lo), kind, dtype=np.int64)))
+
+
+class TailJudge:
+    """Whether every character that a tail can become completes a pattern, whichever.
+
+    A thread's *row* says it of every column; a tail of single columns is judged by the rows of all its threads, and
+    one of longer runs by reading them.
+    """
+
+    def __init__(self, trie: ColumnTrie, tables: AnchoredTables) -> None:
+        self._trie, self._tables = trie, tables
+        self._rows: dict[tuple[int, int], Bools] = {}
+        self._needs = np.zeros((0, trie.n_columns), dtype=bool)
+
+    def row(self, state: int, context: int) -> Bools:
+        """bool [columns]: whether reading a symbol of the column completes a pattern, or leaves the text in a word."""
+        known = self._rows.get((state, context))
+        if known is None:
+            tables, n = self._tables, self._trie.n_columns
+            edge, states = self._trie.edge_after(context), np.full(n, state, dtype=np.int64)
+            after = tables.next_many(states, np.arange(n), edge)
+            known = tables.now.some[after] | tables.eager.some[after]
+            known |= np.where(edge, tables.before[True].some[state], tables.before[False].some[state])
+            if len(self._rows) * n >= 1 << 24:
+                self._rows.clear()
+            self._rows[state, context] = known
+        return known
+
+    def complete(self, node: int, row: Bools, reads: Callable[[tuple[int, ...]], bool]) -> list[int]:
+        """The tail nodes below `node` all of whose characters complete something.
+
+        reads: whether a run of columns does, for those that are not of one column.
+        """
+        trie = self._trie
+        lo, hi = int(trie.child_mid[node]), int(trie.child_hi[node])
+        tails = trie.tail[lo:hi]
+        passed = np.flatnonzero(~self._need(int(tails.max(initial=-1)) + 1)[tails][:, ~row].any(axis=1))
+        found = []
+        for place in passed.tolist():
+            tail = trie.tails[int(tails[place])]
+            rest = tail.longer + (((),) if tail.dropped else ())
+            if all(map(reads, rest)):
+                found.append(lo + place)
+        return found
+
+    def _need(self, count: int) -> Bools:
+        """bool [tails, columns]: which single columns a tail has."""
+        if len(self._needs) < count:
+            needs = np.zeros((len(self._trie.tails), self._trie.n_columns), dtype=bool)
+            for number, tail in enumerate(self._trie.tails):
+                needs[number, list(tail.singles)] = True
+            self._needs = needs
+        return self._needs
+
+
+def _rows(parts: Iterable[Rows]) -> Rows:
+    return Rows(*(np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True)))
+
+
+def _distinct(rows: Rows, n_states: int) -> Rows:
+    """Without repeats; all of one origin."""
+    _, chosen = np.unique(rows.node * n_states + rows.state, return_index=True)
+    return rows.where(chosen)
+
+
+__all__ = ["ANY", "EAGER", "END", "FIRE", "Events", "Rows", "TailJudge", "ThreadWalks"]
