@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 import sys
-import time
 
 import torch
 
-from benchmarks import common, token_step
-from policyengine.automata.folding import FoldSpec
-from policyengine.automata.vocabulary_trie import VocabularyTrie
-
-
-def binding() -> None:
-    """Index of the vocabulary, and binding by number of phrases."""
-    vocabulary = common.vocabulary()
-    start = time.perf_counter()
-    VocabularyTrie(vocabulary, FoldSpec())
-    print(f"index of {vocabulary.size:,} ids: {time.perf_counter() - start:.2f} s")
-    print(f"{'phrases':>9} {'compile s':>10} {'bind s':>8} {'states':>9} {'tables MB':>10} {'peak RSS MB':>12}")
-    for count in (100, 1_000, 10_000, 100_000):
-        banned = common.phrases(count)
-        start = time.perf_counter()
-        program = common.program(banned)
-        compiled = time.perf_counter() - start
-        start = time.perf_counter()
-        bound = program.bind(vocabulary)
-        seconds = time.perf_counter() - start
-        states, peak = program.components[0].automaton.n_states, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        size = bound.nbytes() / 1e6
-        print(f"{count:>9,} {compiled:>10.2f} {seconds:>8.2f} {states:>9,} {size:>10.1f} {peak / 1e3:>12.0f}")
+from benchmarks import binding, token_step
 
 
 def steps(quick: bool) -> None:
@@ -49,7 +25,7 @@ def main(arguments: list[str]) -> None:
     quick = "--quick" in arguments
     torch.set_num_threads(2)
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads\n")
-    binding()
+    binding.show(1 if quick else 3)
     print()
     steps(quick)
 
