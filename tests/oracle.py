@@ -3,8 +3,8 @@
 It shares no code with policyengine: text is searched whole, tokens are decoded and the text searched again. What it
 says follows the definitions of the language word by word; where it and the product differ, one of them is wrong.
 
-Texts must keep to characters that Unicode 14 knows: Python's `unicodedata` and `regex` are of other versions than the
-product's tables, and agree with them there.
+Texts must keep to characters that Unicode 14 knows: Python's `unicodedata` (3.11 or 3.12) and `regex` are of other
+versions than the product's tables, and agree with them there. What a few bytes may become is taken from 15.0, as there.
 """
 
 from __future__ import annotations
@@ -39,6 +39,14 @@ _UNSPACED_SHARED = set(
 _SPACED = (
     *("Latin", "Greek", "Cyrillic", "Arabic", "Hebrew", "Devanagari", "Bengali", "Tamil", "Hangul", "Armenian"),
     *("Georgian", "Ethiopic", "Cherokee", "Linear_B", "Coptic", "Deseret"),
+)
+
+# Letters, marks and digits that came with Unicode 15.0.
+_LETTERS_OF_15 = (
+    *((0x0CF3, 0x0CF3), (0x0ECE, 0x0ECE), (0x10EFD, 0x10EFF), (0x1123F, 0x11241), (0x11F00, 0x11F10)),
+    *((0x11F12, 0x11F3A), (0x11F3E, 0x11F42), (0x11F50, 0x11F59), (0x1342F, 0x1342F), (0x13440, 0x13455)),
+    *((0x1B132, 0x1B132), (0x1B155, 0x1B155), (0x1DF25, 0x1DF2A), (0x1E030, 0x1E06D), (0x1E08F, 0x1E08F)),
+    *((0x1E4D0, 0x1E4F9), (0x31350, 0x323AF)),
 )
 
 _WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]")
@@ -80,11 +88,18 @@ class Found:
 @cache
 def word_kind(ch: str) -> str | None:
     """None: always an edge. "any": a word character of every script. Else the script whose words it belongs to."""
-    if not _WORD.match(ch) or ch in "\u200c\u200d" or _UNSPACED_RE.match(ch) or ch in _UNSPACED_SHARED:
+    if not _WORD.match(ch) or ch in "\u200c\u200d" or ch in _UNSPACED_SHARED or _UNSPACED_RE.match(ch):
+        return None
+    if not _is_known(ch):
         return None
     if _SHARED_RE.match(ch):
         return "any"
     return next((name for name, pattern in _SCRIPT_RES.items() if pattern.match(ch)), "some other script")
+
+
+def _is_known(ch: str) -> bool:
+    """Whether Unicode 15.0 knows it: `regex` knows later ones, Python 3.11's `unicodedata` those of 14.0."""
+    return unicodedata.category(ch) != "Cn" or any(low <= ord(ch) <= high for low, high in _LETTERS_OF_15)
 
 
 @cache
@@ -306,6 +321,8 @@ def _stands(text: str, wanted: str, phrase: Phrase, end: End) -> tuple[tuple[_St
     parts = _parts(wanted, phrase)
     found, begun = [], []
     for start in range(len(text)):
+        if isinstance(parts[0], str) and text[start] != parts[0]:
+            continue
         ends, unfinished = _follow(text, start, parts)
         if not ends and not unfinished:
             continue
@@ -388,6 +405,9 @@ class TokenOracle:
         self.tokens = [b"" if i in eos else token for i, token in enumerate(tokens)]
         self.eos, self.phrases = tuple(eos), tuple(phrases)
         self._all = tuple(range(len(phrases)))
+        self._foldings = sorted({(p.case, p.normalize, p.gaps) for p in phrases}, key=str)
+        self._kinds: dict[bytes, tuple[list[str], Iterator[str]]] = {}
+        self._written = {" "} | {c for p in phrases for text in (p.text, *p.exceptions) for c in fold(text, p)[0]}
         self._eager = tuple(i for i in self._all if phrases[i].word_end == "eager")
         self._in = lru_cache(maxsize=1 << 12)(self._search)
 
@@ -420,7 +440,24 @@ class TokenOracle:
         text, tail = after
         if not tail or after == before:
             return False
-        return all(self.would_match(before, (text + ch, b"")) for ch in completions(tail))
+        return all(self.would_match(before, (text + ch, b"")) for ch in self._kinds_of(tail))
+
+    def _kinds_of(self, tail: bytes) -> Iterator[str]:
+        """Of the characters that a tail may become one of each kind: those that no phrase tells apart do the same."""
+        known, rest = self._kinds.setdefault(tail, ([], self._new_kinds(tail)))
+        yield from known
+        for ch in rest:
+            known.append(ch)
+            yield ch
+
+    def _new_kinds(self, tail: bytes) -> Iterator[str]:
+        seen = set()
+        for ch in completions(tail):
+            folded = tuple(fold_char(ch, *options) for options in self._foldings)
+            kind = tuple(tuple(c if c in self._written else (word_kind(c), _is_gap(c)) for c in f) for f in folded)
+            if kind not in seen:
+                seen.add(kind)
+                yield ch
 
     def is_masked(
         self, history: Sequence[int], token: int, *, stop_token_ids: Iterable[int] = (), last: bool = False
