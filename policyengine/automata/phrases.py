@@ -353,6 +353,10 @@ class PhraseAutomaton:
             state = int(self.fail[state])
         return tuple(found)
 
+    def waiting(self, state: int) -> tuple[int, ...]:
+        """The eager patterns that the text ends in and that wait for nothing but an edge."""
+        return tuple(p for p in self.at_end(state) if self.patterns[p].eager)
+
     def live_depth(self, state: int) -> int:
         """Symbols in the longest partial match that can still complete; 0: none. Waiting for an edge counts."""
         return self._lists[4][state]

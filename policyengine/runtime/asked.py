@@ -73,9 +73,19 @@ class Asked:
     """
 
     def __init__(
-        self, program: TokenProgram, request: Request, ends: Ends, channel: Channel | None, *, at_start: bool = True
+        self,
+        program: TokenProgram,
+        request: Request,
+        ends: Ends,
+        channel: Channel | None,
+        *,
+        at_start: bool = True,
+        whole: Layer | None = None,
     ) -> None:
-        """at_start: no text stands before this channel's. Raises RequestError for what cannot hold together."""
+        """at_start: no text stands before this channel's. whole: what is asked of the whole output, if that is known.
+
+        Raises RequestError for what cannot hold together.
+        """
         self._program, self._request, self._ends, self._channel = program, request, ends, channel
         self.avoid = self._active(program.avoid)
         self.bias = self._active(program.bias)
@@ -84,11 +94,19 @@ class Asked:
         rules = [(rank, rule) for rank, rule in program.ranked if self._acts(rule.policy, rule.channel)]
         self.banned = frozenset(t for _, rule in rules if isinstance(rule.body, BanPlan) for t in rule.body.token_ids)
         self.biases = self._token_biases(rules)
-        whole = [(rank, rule) for rank, rule in rules if channel is None or rule.channel == "all"]
-        self.layers = [self._layer(whole, at_start=True)]
+        if whole is None:
+            all_of_it = [(rank, rule) for rank, rule in rules if channel is None or rule.channel == "all"]
+            whole = self._layer(all_of_it, at_start=True)
+        self.layers = [whole]
         if channel is not None:
             own = [(rank, rule) for rank, rule in rules if rule.channel != "all"]
             self.layers.append(self._layer(own, at_start=at_start))
+
+    @property
+    def asks(self) -> bool:
+        """Whether any rule acts at all."""
+        layered = any(layer.least or layer.steers for layer in self.layers)
+        return bool(self.avoid or self.bias or self.banned or self.biases or layered)
 
     def _acts(self, policy: int, channel: str) -> bool:
         return policy in self._request.policies and (self._channel is None or channel in ("all", self._channel))

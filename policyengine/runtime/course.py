@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from policyengine.automata.choices import Choices
+from policyengine.runtime.allowed_choices import LEFT
 
 if TYPE_CHECKING:
     from policyengine.automata.phrases import Ints
@@ -47,12 +48,13 @@ class Course:
         self._closing = False
 
     def enter(self, layers: Iterable[Layer]) -> None:
-        """A channel begins: its layer is the last one, the one before it goes on."""
+        """A channel begins: its layer is the last one, the one before it goes on. What was under way is dropped."""
         kept = len(self._layers) - 1 if self._layers else 0
         self._layers = tuple(layers)
         fresh = len(self._layers) - kept
         self._counts = self._counts[:kept] + (0,) * fresh
         self._nodes = self._nodes[:kept] + (Choices.ROOT,) * fresh
+        self._run, self._waiting = (), ()
 
     # -- what may be chosen now ------------------------------------------------------------------------------------
 
@@ -60,6 +62,15 @@ class Course:
     def forced(self) -> int | None:
         """The id that is forced now; None: none is."""
         return self._run[0] if self._run else self._scheduled()
+
+    @property
+    def own_forced(self) -> int | None:
+        """The id that is forced now by nothing but a position in the channel; None: none is."""
+        *before, own = zip(self._layers, self._counts, strict=True)
+        if self._run or any(layer.schedule.token(count) is not None for layer, count in before):
+            return None
+        layer, count = own
+        return layer.schedule.token(count)
 
     def _scheduled(self) -> int | None:
         for layer, count in zip(self._layers, self._counts, strict=True):
@@ -73,14 +84,45 @@ class Course:
         """Whether a minimum length is not reached."""
         return any(count < layer.least for layer, count in zip(self._layers, self._counts, strict=True))
 
-    def only(self, left: int | None) -> Ints | None:
-        """The ids that alone may be chosen, int32, ascending; None: any. left: how many tokens may still come."""
+    def only(self, left: int | None, extra: Ints | None = None) -> Ints | None:
+        """The ids that alone may be chosen, int32, ascending; None: any.
+
+        left: how many tokens may still come. extra: what the channel's own allows do not keep from being chosen.
+        """
         found: Ints | None = None
         for layer, node in zip(self._layers, self._nodes, strict=True):
             for ids in (layer.ids, None if layer.choices is None else layer.choices.ids(node, self._ends, left)):
                 if ids is not None:
+                    if extra is not None and layer is self._layers[-1]:
+                        ids = np.union1d(ids, extra)
                     found = ids if found is None else np.intersect1d(found, ids, assume_unique=True)
         return found
+
+    def own_permits(self, token: int) -> bool:
+        """Whether the channel's forces and ids permit a token; what leads out of it need not be among them."""
+        ids, forced = self._layers[-1].ids, self.own_forced
+        return (forced is None or token == forced) and (ids is None or holds(ids, token))
+
+    def may_leave(self, under_way: bool) -> bool:
+        """Whether the channel's text may come to its end here. under_way: it ends in the head of a marker."""
+        plan, node = self._layers[-1].choices, self._nodes[-1]
+        return plan is None or plan.may_end(node) or (under_way and node == LEFT)
+
+    def is_unfinished(self, data: bytes | None) -> bool:
+        """Whether the channel's text may not end behind these bytes; None: it ends where a marker began before."""
+        layer, node = self._layers[-1], self._nodes[-1]
+        if self._counts[-1] < layer.least:
+            return True
+        return (
+            layer.choices is not None and data is not None and not layer.choices.may_end(layer.choices.step(node, data))
+        )
+
+    def begin_with(self, data: bytes) -> None:
+        """The channel's text begins with what a token holds behind a marker, which counts as its first token."""
+        layer, node = self._layers[-1], self._nodes[-1]
+        self._counts = (*self._counts[:-1], min(1, layer.horizon))
+        if layer.choices is not None:
+            self._nodes = (*self._nodes[:-1], layer.choices.step(node, data))
 
     @property
     def closing(self) -> Ids:
@@ -131,9 +173,15 @@ class Course:
         self._counts, self._nodes, self._run, self._waiting, self._fired, self._closing = place
 
 
+def holds(ids: Ints, token: int) -> bool:
+    """Whether an ascending array holds an id."""
+    place = int(ids.searchsorted(token))
+    return place < len(ids) and int(ids[place]) == token
+
+
 def _covers(text: Ids, other: Ids, earlier: bool) -> bool:
     """Whether a text begins with the other; of equal ones, the earlier covers the later."""
     return text[: len(other)] == other and (len(text) > len(other) or earlier)
 
 
-__all__ = ["Course"]
+__all__ = ["Course", "holds"]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from policyengine.automata.phrases import Ints
 from policyengine.automata.token_matcher import Position
 from policyengine.runtime.asked import Asked
-from policyengine.runtime.course import Course
+from policyengine.runtime.course import Course, holds
 from policyengine.runtime.ends import Ends
 from policyengine.runtime.program import Request
 from policyengine.runtime.token_program import BoundComponent, TokenProgram, frozen_ids
@@ -251,12 +251,12 @@ class TokenSession:
         return permitted
 
     def _is_on_course(self, course: Course, token_id: int) -> bool:
-        if course.forced is not None:
-            return token_id == course.forced
-        only, stand_in = self.only, self.stand_in
-        if only is not None and not _holds(only, token_id):
+        forced, only, stand_in = self.forced, self.only, self.stand_in
+        if forced is not None:
+            return token_id == forced
+        if only is not None and not holds(only, token_id):
             return False
-        return stand_in is None or token_id == stand_in.token or not _holds(stand_in.sources, token_id)
+        return stand_in is None or token_id == stand_in.token or not holds(stand_in.sources, token_id)
 
     @property
     def state(self) -> Hashable:
@@ -286,9 +286,3 @@ class TokenSession:
         if self._course is not None:
             self._after_positions, self._course.place = rest
         self.length = length
-
-
-def _holds(ids: Ints, token: int) -> bool:
-    """Whether an ascending array holds an id."""
-    place = int(ids.searchsorted(token))
-    return place < len(ids) and int(ids[place]) == token
