@@ -24,10 +24,12 @@ from policyengine.runtime.errors import BindError
 from policyengine.runtime.program import ForcePlan, Program
 
 if TYPE_CHECKING:
+    from policyengine.automata.phrases import Ints
     from policyengine.runtime.token_program import TokenProgram
 
 TARGET = "trtllm-llm"
 _KEPT = 8  # bound programs and vocabularies of a process
+_KEPT_OTHERS = 32  # what `allow` leaves out, at the places where outputs stand
 
 logger = logging.getLogger(__name__)
 _lock = threading.RLock()
@@ -201,12 +203,22 @@ class Bound:
         self.real = int(program.is_real.sum())
         self.eos = program.vocabulary.eos_token_ids[0]
         self._padding = np.flatnonzero(~program.is_real)
+        self._others: OrderedDict[Hashable, Ints] = OrderedDict()
         self._caches: dict[str, Any] = {}
         self._dead_ends: dict[str, Any] = {}
 
     def padding(self, width: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The ids of logits of this width that stand for no token, int64."""
         return np.concatenate((self._padding, np.arange(self.program.vocabulary.size, width)))
+
+    def others(self, ids: Ints, width: int) -> Ints:
+        """All other ids of logits of this width, int32; the same object for the same ids as long as it is kept."""
+        key = ids.tobytes(), width
+        found = self._others.get(key)
+        if found is None:
+            found = np.setdiff1d(np.arange(width, dtype=np.int32), ids)
+        _keep(self._others, key, found, _KEPT_OTHERS)
+        return found
 
     def cache(self, device: Any) -> Any:
         """The `PartCache` of a device."""
@@ -287,8 +299,8 @@ def _opened(ref: Ref) -> Vocabulary:
         return known
 
 
-def _keep(kept: OrderedDict[Any, Any], key: Hashable, value: Any) -> None:
+def _keep(kept: OrderedDict[Any, Any], key: Hashable, value: Any, most: int = _KEPT) -> None:
     kept[key] = value
     kept.move_to_end(key)
-    while len(kept) > _KEPT:
+    while len(kept) > most:
         kept.popitem(last=False)

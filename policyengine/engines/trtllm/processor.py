@@ -9,24 +9,21 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from policyengine.engines.trtllm import binding
+from policyengine.engines.trtllm import binding, rows
 from policyengine.engines.trtllm.sequences import LostSequenceError, Requests, StaleTokensError
 from policyengine.runtime.errors import BindError, RequestError
 from policyengine.runtime.forces import conflict, value_of
-from policyengine.runtime.program import BanPlan, ForcePlan, MinTokensPlan, RulePlan
+from policyengine.runtime.program import AllowPlan, BanPlan, ForcePlan, MinTokensPlan, RulePlan
 
 if TYPE_CHECKING:
     from policyengine.engines.trtllm.binding import Bound
-    from policyengine.engines.trtllm.sequences import Beam
     from policyengine.runtime.token_session import TokenSession
 
 _DEVICE = "cuda"  # TensorRT-LLM runs nowhere else
-_FLOOR = float("-inf")
 
 _STALE = (
     "the engine does not tell the token it chose last, so that policies cannot hold: make the LLM with "
@@ -198,20 +195,21 @@ class PolicyLogitsProcessorBase:
         Nothing is raised: an exception would end the other requests of the batch as well. A request that fails gets
         the end-of-sequence token and nothing else.
         """
-        with _stream(logits, stream_ptr):
-            rows = logits[:, 0, :] if logits.dim() == 3 else logits
+        with rows.on_stream(logits, stream_ptr):
+            beams = logits[:, 0, :] if logits.dim() == 3 else logits
             try:
-                self._apply(req_id, rows, token_ids)
+                self._apply(req_id, beams, token_ids)
             except Exception as error:
-                self._fail(req_id, rows, error)
+                self._fail(req_id, beams, error)
 
-    def _apply(self, req_id: int, rows: Any, token_ids: Sequence[Sequence[int]]) -> None:
-        bound, requests = self._at(rows)
+    def _apply(self, req_id: int, logits: Any, token_ids: Sequence[Sequence[int]]) -> None:
+        """`__call__` with logits [beams, vocabulary]."""
+        bound, requests = self._at(logits)
         request = requests.get(req_id, token_ids)
-        if len(token_ids) != len(rows):
-            raise ValueError(f"{len(rows)} rows of logits for {len(token_ids)} beams")
+        if len(token_ids) != len(logits):
+            raise ValueError(f"{len(logits)} rows of logits for {len(token_ids)} beams")
         if request.closed:
-            _end(rows, self._eos(bound))
+            rows.close(logits, self._eos(bound))
             return
         try:
             beams = request.follow(token_ids, may_repeat=self._chunked)
@@ -220,19 +218,18 @@ class PolicyLogitsProcessorBase:
             raise
         bound.counters["overruled"] += request.overruled
         request.overruled = 0
-        if beams[0].session.is_idle:
-            return
-        _edit(rows, beams, bound, self._eos(bound))
+        if not beams[0].session.is_idle:
+            rows.edit(logits, [beam.session for beam in beams], bound, self._eos(bound))
 
-    def _at(self, rows: Any) -> tuple[Bound, Requests]:
+    def _at(self, logits: Any) -> tuple[Bound, Requests]:
         """This process's tables, made at the first call; the logits tell how wide they are and where they lie."""
         if self._bound is None or self._requests is None:
-            width, device = rows.shape[1], rows.device.type
+            width, device = logits.shape[1], logits.device.type
             bound = binding.bound(self._program, self._ref, device=device, model=self._served, width=width)
             self._bound = bound
             self._requests = Requests(self.max_requests, lambda: self._start(bound))
-        if rows.shape[1] < self._bound.program.vocabulary.size:
-            raise ValueError(f"the logits became narrower: {rows.shape[1]} ids")
+        if logits.shape[1] < self._bound.program.vocabulary.size:
+            raise ValueError(f"the logits became narrower: {logits.shape[1]} ids")
         return self._bound, self._requests
 
     def _start(self, bound: Bound) -> TokenSession:
@@ -243,7 +240,7 @@ class PolicyLogitsProcessorBase:
     def _eos(self, bound: Bound) -> int:
         return bound.eos if self._end_id is None else self._end_id
 
-    def _fail(self, req_id: int, rows: Any, error: Exception) -> None:
+    def _fail(self, req_id: int, logits: Any, error: Exception) -> None:
         stale, lost = isinstance(error, StaleTokensError), isinstance(error, LostSequenceError)
         if self._bound is not None:
             refused = isinstance(error, RequestError)
@@ -254,65 +251,25 @@ class PolicyLogitsProcessorBase:
         logger.error("request %s fails closed: %s", req_id, what)
         if self._requests is not None and not lost:
             self._requests.close(req_id)
-        _end(rows, self._last_resort(rows))
+        rows.close(logits, self._last_resort(logits.shape[1]))
 
-    def _last_resort(self, rows: Any) -> int:
+    def _last_resort(self, width: int) -> int:
         """The end of an output, even where nothing could be bound. Raises RuntimeError where none is known."""
         if self._bound is not None:
             return self._eos(self._bound)
         ends = self._ref.eos or ()
-        known = [token for token in (self._end_id, *ends) if token is not None and 0 <= token < rows.shape[1]]
+        known = [token for token in (self._end_id, *ends) if token is not None and 0 <= token < width]
         if not known:
             raise RuntimeError("policies cannot hold here, and no end-of-sequence token is known")
         return known[0]
 
 
-def _edit(rows: Any, beams: Sequence[Beam], bound: Bound, eos: int) -> None:
-    """What the policies do to the logits (tensor [beams, vocabulary]) of one step."""
-    from policyengine.engines.vllm.edits import Edits
-    from policyengine.engines.vllm.memo import Mask
-
-    edits = Edits(bound.cache(rows.device))
-    for row, beam in enumerate(beams):
-        session = beam.session
-        if session.has_bias:
-            ids, values = session.bias_arrays()
-            if len(ids):
-                edits.bias(row, ids, values)
-        parts, forced = session.mask_parts(), session.forced
-        if parts:
-            edits.mask(row, Mask(parts))
-        if forced is not None:
-            edits.force(row, forced, eos)
-        elif sum(map(len, parts)) >= bound.real:
-            edits.check(row, eos)
-    padding = bound.padding(rows.shape[1])
-    if rows.device.type == "cpu" and str(rows.dtype) != "torch.float32":
-        wide = rows.float()  # numpy knows no bfloat16; the way there and back changes no value
-        bound.add_dead_ends(edits.apply(wide, padding))
-        rows.copy_(wide)
-    else:
-        bound.add_dead_ends(edits.apply(rows, padding))
-
-
-def _end(rows: Any, eos: int) -> None:
-    """Leave nothing but the end-of-sequence token, its logit as it is where it is a number."""
-    kept = rows[:, eos].clone()
-    rows.fill_(_FLOOR)
-    rows[:, eos] = kept.where(kept.isfinite(), kept.new_zeros(()))
-
-
-def _stream(logits: Any, pointer: int | None) -> Any:
-    """The stream that the engine computes the logits on, where it is not the current one."""
-    if pointer is None or not logits.is_cuda:
-        return nullcontext()
-    import torch
-
-    return torch.cuda.stream(torch.cuda.ExternalStream(pointer))
-
-
 def _masks(rule: RulePlan) -> bool:
-    return isinstance(rule.body, ForcePlan) or (isinstance(rule.body, BanPlan) and rule.body.avoid)
+    """Whether a rule may leave tokens out."""
+    body = rule.body
+    return isinstance(body, AllowPlan | ForcePlan) or (
+        isinstance(body, BanPlan) and (body.avoid or bool(body.token_ids))
+    )
 
 
 def _name(model: Any) -> str | None:
