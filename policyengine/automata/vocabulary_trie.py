@@ -58,7 +58,7 @@ def _runs(starts: Longs, lengths: Longs) -> Longs:
 class VocabularyTrie:
     """The trie of a vocabulary under one folding. All arrays are read-only and shared by every policy set.
 
-    tokens: the bytes of each id; b"" for one without text, None for padding.
+    vocabulary: what it is the index of. tokens: the bytes of each id; b"" for one without text, None for padding.
     node_of: int32 [size], the node of each id, -1 for padding; a tail node stands for its parent plus its tail.
     parent, symbol: int32 [nodes], `symbol` the code point read last (-1 at the root and at tail nodes).
     first, last: int32 [nodes], preorder number of the node, and one past its subtree's.
@@ -73,7 +73,7 @@ class VocabularyTrie:
         self._sort()
 
     def _begin(self, vocabulary: Vocabulary, spec: FoldSpec) -> None:
-        self.folding = Folding(spec)
+        self.vocabulary, self.folding = vocabulary, Folding(spec)
         self.tokens: list[bytes | None] = list(vocabulary.tokens)
         for token in vocabulary.eos_token_ids:
             self.tokens[token] = b""  # an end of the output, not text, whatever it is called

@@ -54,12 +54,12 @@ def index(vocabulary: Vocabulary, spec: FoldSpec) -> VocabularyTrie:
     return trie
 
 
-def tables(automaton: PhraseAutomaton, trie: VocabularyTrie, vocabulary: Vocabulary) -> TokenTables:
-    """The tables of an automaton on an index of this vocabulary: from the cache, or built and left there."""
+def tables(automaton: PhraseAutomaton, trie: VocabularyTrie) -> TokenTables:
+    """The tables of an automaton on an index of a vocabulary: from the cache, or built and left there."""
     place = folder()
     if place is None:
         return TokenTables(automaton, trie)
-    key = f"{_index_key(vocabulary, automaton.spec)} with automaton {digest_of(automaton)}"
+    key = f"{_index_key(trie.vocabulary, automaton.spec)} with automaton {digest_of(automaton)}"
     arrays = load(place, key)
     if arrays is not None:
         with _or_anew(key):

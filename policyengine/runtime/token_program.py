@@ -53,7 +53,7 @@ class BoundComponent:
         self.minds_the_end: bool
         if isinstance(automaton, PhraseAutomaton):
             trie = _trie(vocabulary, automaton.spec)
-            self.matcher = TokenMatcher(table_cache.tables(automaton, trie, vocabulary))
+            self.matcher = TokenMatcher(table_cache.tables(automaton, trie))
             self.minds_the_end = any(p.right_edge or ord(REPLACEMENT) in p.symbols for p in automaton.patterns)
         elif isinstance(automaton, ThreadAutomaton):
             self.matcher = threads = ThreadMatcher(automaton, _trie(vocabulary, automaton.spec))
