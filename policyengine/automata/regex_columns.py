@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from policyengine.automata import unicode_data
+from policyengine.automata.regex_errors import TooLargeError
 from policyengine.automata.regex_sets import Runs
 from policyengine.automata.unicode_data import N_CODE_POINTS
 
@@ -19,6 +21,7 @@ Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 _AT_ONCE = 256  # sets told apart in one go
+MOST_MEMBERS: Final = 1 << 24  # of the matrix of sets and columns
 _CACHE_LIMIT = 1 << 16
 
 
@@ -42,13 +45,19 @@ class Columns:
 
     @classmethod
     def of(cls, sets: Sequence[Runs], *, joins: bool) -> Columns:
-        """The columns that tell the sets apart, numbered by their first code points. `joins`: join classes, too."""
+        """The columns that tell the sets apart, numbered by their first code points. `joins`: join classes, too.
+
+        Raises TooLargeError for more sets and stretches than can be compared in little time and memory.
+        """
         bounds = [first for runs in sets for first, _ in runs] + [last + 1 for runs in sets for _, last in runs]
         if joins:
             classes = unicode_data.join_classes()
             bounds += (np.flatnonzero(classes[1:] != classes[:-1]) + 1).tolist()
         starts = np.unique(np.array([0, *bounds], dtype=np.int64))
         starts = starts[starts < N_CODE_POINTS]
+        if len(sets) * len(starts) > MOST_MEMBERS:
+            hint = "split the expression into several"
+            raise TooLargeError(f"{len(sets)} different characters and classes are too many", 0, hint)
         ids = unicode_data.join_classes()[starts].astype(np.int64) if joins else np.zeros(len(starts), dtype=np.int64)
         for at in range(0, len(sets), _AT_ONCE):
             inside = np.packbits(_members(sets[at : at + _AT_ONCE], starts), axis=0).T

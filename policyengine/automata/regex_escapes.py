@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from policyengine.automata import regex_sets
-from policyengine.automata.regex_errors import ExpressionError, NotRegularError
+from policyengine.automata.regex_errors import ExpressionError, NotRegularError, TooLargeError
 from policyengine.automata.regex_sets import Runs
 from policyengine.automata.regex_tree import Assertion, Chars, Node, Place
 
@@ -16,6 +16,8 @@ _HEX_LENGTH: Final = {"x": 2, "u": 4, "U": 8}
 _PLACES: Final[dict[str, Place]] = {"A": "start", "Z": "end", "b": "edge", "B": "no_edge"}
 DIGITS, _OCTAL, _HEX = frozenset("0123456789"), frozenset("01234567"), frozenset("0123456789abcdefABCDEF")
 TWO_WAYS = "write the alternatives out, or use a text action (redact, terminate, block), which takes any expression"
+
+MOST_RUNS: Final = 300_000  # of all classes of one expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class CharacterReader:
 
     def __init__(self, pattern: str) -> None:
         self.pattern, self.at, self.n_groups = pattern, 0, 1
+        self._runs_left = MOST_RUNS
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -75,8 +78,7 @@ class CharacterReader:
         """Raise an error about what no automaton can do."""
         raise NotRegularError(f"{what} cannot be matched by an automaton", position, hint)
 
-    @staticmethod
-    def cased(runs: Runs, flags: Flags) -> Runs:
+    def cased(self, runs: Runs, flags: Flags) -> Runs:
         """The set under the flag (?i)."""
         return regex_sets.any_case(runs, flags.ascii) if flags.ignore_case else runs
 
@@ -190,6 +192,9 @@ class CharacterReader:
                 runs = ((cp, last),)
             (plain if fixed else chars).append(runs)
         result = regex_sets.union([*plain, self.cased(regex_sets.union(chars), flags)])
+        self._runs_left -= len(result)
+        if self._runs_left < 0:
+            raise TooLargeError("the classes of the expression are too many and too large", start, "say less in each")
         return regex_sets.complement(result) if negated else result
 
     def member(self, flags: Flags) -> tuple[Runs, int | None, bool]:

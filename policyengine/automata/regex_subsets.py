@@ -22,6 +22,7 @@ Longs = npt.NDArray[np.int64]
 Row = tuple[tuple[int, int], ...]
 Outputs = tuple[tuple[int, ...], ...]  # now; before a symbol without an edge; with one; at the end (see `anchored`)
 
+_BOTH: Final = 2  # a row for symbols without and with an edge before them
 _NO_OUTPUTS: Final[Outputs] = ((), (), (), ())
 _SITUATIONS: Final = (
     Situation(edge=False),
@@ -134,8 +135,7 @@ def determinise(nfa: Nfa, columns: Columns, budget: Budget, max_states: int) -> 
             return
         found = [nfa.asserting(items, Situation(edge=edge, first=first)) for edge in (False, True)]
         found.append(nfa.asserting(items, Situation(edge=True, first=first, end=True)))
-        plain, edge = row(found[0]), row(found[1])
-        rows.append((plain,) if plain == edge else (plain, edge))
+        rows.append(_once((row(found[0]), row(found[1]))))
         outputs.append((now, *(tuple(p for p in nfa.accepted(f) if p not in now) for f in found)))
 
     at = 0
@@ -222,9 +222,9 @@ def _distances(dfa: Dfa) -> Longs:
 def minimise(dfa: Dfa) -> Dfa:
     """Merge states that behave alike (Moore's refinement over hashes of rows, then checked row by row)."""
     flat = [
-        (state, e, mask, target)
+        (state, edge if len(rows) == 2 else _BOTH, mask, target)
         for state, rows in enumerate(dfa.rows)
-        for e, row in enumerate(rows)
+        for edge, row in enumerate(rows)
         for mask, target in row
     ]
     pairs = np.array(flat, dtype=np.int64).reshape(-1, 4)
@@ -241,9 +241,14 @@ def minimise(dfa: Dfa) -> Dfa:
         return dfa
     _, chosen = np.unique(classes, return_index=True)
     names = classes.tolist()
-    rows = [tuple(_joined(row, names) for row in dfa.rows[state]) for state in chosen.tolist()]
+    rows = [_once(tuple(_joined(row, names) for row in dfa.rows[state])) for state in chosen.tolist()]
     outputs = [dfa.outputs[state] for state in chosen.tolist()]
     return Dfa(rows, outputs, dfa.masks, names[dfa.start], names[dfa.first])
+
+
+def _once(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Rows without and with an edge, as one where they are the same."""
+    return rows[:1] if rows[0] == rows[-1] else rows
 
 
 def _joined(row: Iterable[tuple[int, int]], names: Mapping[int, int] | Sequence[int]) -> Row:
@@ -269,13 +274,15 @@ def _mixed(values: npt.NDArray[np.integer], salt: int) -> npt.NDArray[np.uint64]
 def _refine(classes: Longs, pairs: Longs, masks: Bools, salt: int) -> Longs:
     """Split classes until the states of each go to the same classes.
 
-    pairs: int64 [pairs, 4], state, row, mask and target. Rows are compared by a hash of what each column does; the hash
-    of a row is the sum over its columns, so how the columns are put together in masks makes no difference.
+    pairs: int64 [pairs, 4]: state, row (no edge, edge, `_BOTH`), mask, target. Rows are compared by a hash, the sum of
+    one for each column, so how the columns are put together in masks makes no difference.
     """
     columns = _mixed(np.arange(masks.shape[1]), salt) | np.uint64(1)
     weights = np.array([columns[m].sum(dtype=np.uint64) for m in masks], dtype=np.uint64)
     state, row, mask, target = pairs.T
-    weight = weights[mask] * (_mixed(row, salt + 7) | np.uint64(1)) if len(mask) else np.zeros(0, dtype=np.uint64)
+    one, other = (_mixed(np.arange(2), salt + 7) | np.uint64(1)).tolist()
+    of_row = np.array([one, other, (one + other) % 2**64], dtype=np.uint64)
+    weight = weights[mask] * of_row[row] if len(mask) else np.zeros(0, dtype=np.uint64)
     count = int(classes.max()) + 1
     while True:
         sums = _mixed(classes, salt + 5)
@@ -297,7 +304,7 @@ def _agree(dfa: Dfa, classes: Longs) -> bool:
 
     def dense(state: int) -> list[bytes]:
         result = []
-        for row in dfa.rows[state]:
+        for row in (dfa.rows[state][0], dfa.rows[state][-1]):
             line = np.full(dfa.masks.shape[1], -1, dtype=np.int32)
             for mask, target in row:
                 line[dfa.masks[mask]] = names[target]
@@ -308,7 +315,7 @@ def _agree(dfa: Dfa, classes: Longs) -> bool:
         leader = leaders.setdefault(name, state)
         if leader == state:
             continue
-        if dfa.outputs[leader] != dfa.outputs[state] or len(dfa.rows[leader]) != len(dfa.rows[state]):
+        if dfa.outputs[leader] != dfa.outputs[state]:
             return False
         if tuple(_joined(r, names) for r in dfa.rows[leader]) == tuple(_joined(r, names) for r in dfa.rows[state]):
             continue

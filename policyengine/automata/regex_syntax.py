@@ -86,7 +86,9 @@ class _Parser(CharacterReader):
         parts = [self.sequence(flags, depth, first=depth == 0)]
         while self.take("|"):
             parts.append(self.sequence(self.flags if depth == 0 else flags, depth, first=False))
-        return parts[0] if len(parts) == 1 else Choice(tuple(parts))
+        if all(isinstance(part, Chars) for part in parts):
+            return Chars(regex_sets.union(part.runs for part in parts if isinstance(part, Chars)))
+        return Choice(tuple(parts))
 
     def sequence(self, flags: Flags, depth: int, *, first: bool) -> Node:
         """Parts in a row. `first`: whether global flags may stand at its head."""
