@@ -1,12 +1,15 @@
 """A slow, obvious oracle for the text level: regular expressions over the whole text. It shares no code with sessions.
 
-It knows plain phrases (no folding but that of case, no marks or invisible characters) and replacements that can join
-nothing: whatever is redacted, the text around it spells nothing new.
+It knows plain phrases (no folding but that of case, no marks or invisible characters) with their gaps and exceptions,
+expressions over `LETTERS`, and replacements that can join nothing: whatever is redacted, the text around it spells
+nothing new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,10 +19,12 @@ from tests.oracle import Phrase
 from tests.text_programs import Rule
 
 REDACTED = "[redacted]"
+LETTERS = ("x", "y", "z", " ", "!")
+_TAILS = [*itertools.chain.from_iterable(itertools.product(LETTERS, repeat=n) for n in (1, 2))]
 
 
 class Occurrence(NamedTuple):
-    """Where a phrase of a rule stands, and how much must be read to know it; the end counts as one more character."""
+    """Where a match of a rule stands, and how much must be read to know it; the end counts as one more character."""
 
     start: int
     end: int
@@ -28,15 +33,19 @@ class Occurrence(NamedTuple):
 
 
 _WORD = r"[^\W\u4e00-\u9fff]"  # Chinese does not separate words by spaces, so that its characters make no words
+_GAPS = {"literal": " ", "spaces": r"\s+", "punctuation": r"[\s\p{P}\p{S}]+", "letters": r"[\s\p{P}\p{S}]+"}
 
 
-@cache
-def expression(phrase: Phrase) -> Any:
-    """The phrase as a regular expression. An edge is missing only between two characters of words."""
-    body = r"\s+".join(map(regex.escape, phrase.text.split(" ")))
-    left = f"(?<!{_WORD})" if phrase.match != "substring" and regex.match(_WORD, phrase.text[0]) else ""
-    right = f"(?!{_WORD})" if waits(phrase) else ""
-    return regex.compile(left + body + right, regex.IGNORECASE if phrase.case == "insensitive" else 0)
+def _elements(phrase: Phrase) -> list[str]:
+    """The phrase as parts of a regular expression. An edge is missing only between two characters of words."""
+    parts = [_GAPS[phrase.gaps] if ch == " " else regex.escape(ch) for ch in phrase.text]
+    if phrase.gaps == "letters":
+        parts = [part for part in parts for part in (part, r"[\s\p{P}\p{S}]*")][:-1]
+    if phrase.match != "substring" and regex.match(_WORD, phrase.text[0]):
+        parts[0] = f"(?<!{_WORD}){parts[0]}"
+    if waits(phrase):
+        parts[-1] += f"(?!{_WORD})"
+    return parts
 
 
 def waits(phrase: Phrase) -> bool:
@@ -44,13 +53,83 @@ def waits(phrase: Phrase) -> bool:
     return phrase.match == "word" and bool(regex.match(_WORD, phrase.text[-1]))
 
 
+@cache
+def _pattern(source: Phrase | str) -> str:
+    if isinstance(source, str):
+        return source
+    return ("(?i)" if source.case == "insensitive" else "") + "".join(_elements(source))
+
+
+@cache
+def _ending(source: Phrase | str, rest: int) -> Any:
+    """The expression where so many characters follow it."""
+    return regex.compile(rf"(?:{_pattern(source)})(?=[\s\S]{{{rest}}}\Z)")
+
+
+def stands(text: str, source: Phrase | str, start: int, end: int) -> bool:
+    """Whether a phrase or an expression matches exactly there, in this whole text."""
+    return bool(_ending(source, len(text) - end).match(text, start))
+
+
+@cache
+def matches(text: str, source: Phrase | str) -> tuple[tuple[int, int, int], ...]:
+    """(start, end, known) of all matches, overlapping ones too, that no exception contains."""
+    found = []
+    for start, end in itertools.combinations(range(len(text) + 1), 2):
+        if not stands(text, source, start, end):
+            continue
+        if isinstance(source, Phrase):
+            known = _decided(text, source, start, end)
+        else:  # at once, if it matches whatever follows
+            known = end + any(not stands(text[:end] + more, source, start, end) for more in ("", *LETTERS))
+        if known is not None:
+            found.append((start, end, known))
+    return tuple(found)
+
+
+def _decided(text: str, phrase: Phrase, start: int, end: int) -> int | None:
+    """How much must be read to know that a match counts; None: it does not."""
+    exceptions = [replace(phrase, text=exception, exceptions=()) for exception in phrase.exceptions]
+    around = [known for e in exceptions for s, t, known in matches(text, e) if s <= start and end <= t]
+    for read in range(end + waits(phrase), len(text) + 2):
+        if any(known <= read for known in around):
+            return None
+        if read > len(text) or not any(_begun(text[:read], e, s) for e in exceptions for s in range(start + 1)):
+            return read
+    raise AssertionError
+
+
+@cache
+def _heads(phrase: Phrase) -> Any:
+    """What a text may end in that more text makes the phrase."""
+    elements = _elements(phrase)
+    heads = ["".join(elements[:count]) for count in range(1, len(elements) + waits(phrase))]
+    return regex.compile("|".join(heads) or r"(?!)", regex.IGNORECASE if phrase.case == "insensitive" else 0)
+
+
+def _begun(text: str, source: Phrase | str, start: int) -> bool:
+    """Whether more text may decide on a match that starts there."""
+    if start >= len(text):
+        return False
+    if any(s == start and known > len(text) for s, _, known in matches(text, source)):
+        return True
+    if isinstance(source, Phrase):
+        return bool(_heads(source).fullmatch(text, start))
+    match = _ending(source, 0).match(text, start, partial=True)
+    return (match and match.partial) or any(
+        stands(text + "".join(tail), source, start, len(text) + more)
+        for tail in _TAILS
+        for more in range(1, len(tail) + 1)
+    )
+
+
 def occurrences(text: str, rules: Sequence[Rule]) -> list[Occurrence]:
     """All of them, overlapping ones too."""
     return [
-        Occurrence(match.start(), match.end(), match.end() + waits(phrase), rule)
+        Occurrence(start, end, known, rule)
         for rule, ban in enumerate(rules)
-        for phrase in ban.phrases
-        for match in expression(phrase).finditer(text, overlapped=True)
+        for source in (*ban.phrases, *ban.expressions)
+        for start, end, known in matches(text, source)
     ]
 
 
@@ -85,12 +164,41 @@ def redacted(text: str, found: Sequence[Occurrence], rules: Sequence[Rule]) -> s
     return "".join(out) + text[at:]
 
 
+def joins(text: str, rules: Sequence[Rule]) -> bool:
+    """Whether what the client would see holds a match at any time as the text comes: the oracle has no answer then."""
+    shown = expected(text, rules)[0]
+    if occurrences(shown, rules):
+        return True
+    found = occurrences(text, rules)
+    for read in range(len(text) + 1):
+        known = [o for o in found if o.known <= read and rules[o.rule].kind == "redact"]
+        shown = redacted(text[:read], known, rules)
+        if any(o.known <= len(shown) for o in occurrences(shown, rules)):
+            return True
+    return False
+
+
+def held(text: str, rules: Sequence[Rule]) -> int:
+    """How many characters may be held after a text: what its live matches need, and those in what the client sees.
+
+    What was live where a live match starts may come back once that match is replaced.
+    """
+    known = [o for o in occurrences(text, rules) if o.known <= len(text)]
+    return max(len(part) - _lowest(part, tuple(rules)) for part in (text, redacted(text, known, rules)))
+
+
+def live(text: str, rules: Sequence[Rule]) -> Iterator[int]:
+    """The places where matches start that more text may decide on."""
+    for start in range(len(text)):
+        if any(_begun(text, source, start) for ban in rules for source in (*ban.phrases, *ban.expressions)):
+            yield start
+
+
 def longest_live(text: str, rules: Sequence[Rule]) -> int:
     """How many characters at the end of the text a match may still need."""
-    for start in range(len(text)):
-        for ban in rules:
-            for phrase in ban.phrases:
-                match = expression(phrase).fullmatch(text, start, partial=True)
-                if match and (match.partial or waits(phrase)):
-                    return len(text) - start
-    return 0
+    return len(text) - next(live(text, rules), len(text))
+
+
+@cache
+def _lowest(text: str, rules: tuple[Rule, ...]) -> int:
+    return min((min(start, _lowest(text[:start], rules)) for start in live(text, rules)), default=len(text))

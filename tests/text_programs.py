@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from policyengine.automata.threads import ThreadAutomaton
 from policyengine.requests import build_parser
 from policyengine.runtime.digest import program_digest
 from policyengine.runtime.program import (
@@ -27,13 +28,17 @@ POLICY = PolicyPlan("test", "test.yaml", "", "", "always", _TARGETS, ())
 
 @dataclass(frozen=True)
 class Rule:
-    """A ban. `text` is the replacement or the message, as in `TextAction`; `avoid`: the action is a fallback."""
+    """A ban of phrases, or of regular expressions.
+
+    text: the replacement or the message, as in `TextAction`; avoid: the action is a fallback.
+    """
 
     phrases: tuple[Phrase, ...]
     kind: Literal["redact", "terminate", "block"]
     text: str | None = None
     reason: str | None = None
     avoid: bool = False
+    expressions: tuple[str, ...] = ()
 
 
 def ban(
@@ -62,13 +67,14 @@ def program(*rules: Rule | Literal["upper", "lower", "nothing"], max_hold: int =
         else:
             bodies.append(RewritePlan(rule))
     plans = tuple(RulePlan(0, f"r{i}", i + 1, body) for i, body in enumerate(bodies))
-    entries = [
-        (index, phrase, rule.avoid)
-        for index, rule in enumerate(rules)
-        if isinstance(rule, Rule)
-        for phrase in rule.phrases
-    ]
+    bans = [(index, rule) for index, rule in enumerate(rules) if isinstance(rule, Rule)]
+    entries = [(index, phrase, rule.avoid) for index, rule in bans for phrase in rule.phrases]
     components = []
+    expressions = [(index, source) for index, rule in bans for source in rule.expressions]
+    if expressions:
+        ranks, texts = tuple(index for index, _ in expressions), tuple(source for _, source in expressions)
+        searched = ThreadAutomaton.from_expressions(texts)
+        components.append(Component("text", (0,), _TARGETS, WhenPlan(), searched, ranks, texts))
     for kind, avoid in dict.fromkeys((kind_of(phrase), avoid) for _, phrase, avoid in entries):
         mine = [(index, phrase) for index, phrase, other in entries if kind_of(phrase) == kind and other == avoid]
         automaton = automaton_of([phrase for _, phrase in mine])

@@ -10,7 +10,7 @@ matter, of one join class. Among the patterns may be *exceptions*: where one of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 
@@ -75,6 +75,9 @@ class Anchored(Protocol):
 
     def live_exception(self, state: int) -> bool:
         """Whether an exception can still end; waiting for an edge counts."""
+
+    def reached(self, patterns: Collection[int]) -> Sequence[bool]:
+        """By state: whether one of these patterns can still end; waiting for an edge counts."""
 
 
 __all__ = ["Anchored"]

@@ -10,7 +10,7 @@ columns also differ by join class; where none does, `needs_edges` is false and e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -173,6 +173,21 @@ class Expressions:
     def live_exception(self, state: int) -> bool:
         """False: expressions have none."""
         return False
+
+    def reached(self, patterns: Collection[int]) -> Sequence[bool]:
+        """By state: whether one of these patterns can still end; waiting for an edge or the end counts."""
+        mine = np.isin(self.output_patterns, list(patterns))
+        ends, alive = np.zeros((2, self.n_states), dtype=bool)
+        ends[self.output_states[mine]] = True
+        alive[self.output_states[mine & (self.output_kinds != NOW)]] = True
+        rows = np.repeat(np.arange(len(self._rows) - 1), np.diff(self._rows))
+        count = -1
+        while count != (count := int(alive.sum())):
+            leads = np.zeros(len(self._rows) - 1, dtype=bool)
+            leads[rows[(ends | alive)[self._row_targets]]] = True
+            alive |= leads[self.row_of].any(axis=1)
+        found: list[bool] = alive.tolist()
+        return found
 
     @cached_property
     def _row_list(self) -> list[int]:

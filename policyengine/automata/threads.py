@@ -27,7 +27,7 @@ from policyengine.automata.gap_phrases import GapPhrases, Gaps
 from policyengine.automata.phrases import JOINS
 
 BEGIN = -1  # the context before the first symbol; joins nothing
-_MOST_READINGS = 1 << 17
+_MOST_READINGS = 1 << 18  # that are remembered, each counted as one and its threads
 
 # How text is folded for expressions: not at all.
 AS_IT_IS = FoldSpec(casefold=False, nfkc=False, invisible=False, marks=False, collapse=False)
@@ -74,6 +74,7 @@ class ThreadAutomaton:
         self.spec, self.anchored = spec, anchored
         self.folding = Folding(spec)
         self._readings: dict[tuple[State, int], Reading] = {}
+        self._n_readings = 0
         self._exceptions = [anchored.is_exception(p) for p in range(anchored.n_patterns)]
 
     @classmethod
@@ -158,9 +159,12 @@ class ThreadAutomaton:
         key = state, column
         known = self._readings.get(key)
         if known is None:
-            if len(self._readings) >= _MOST_READINGS:
+            known = self._read(state, column)
+            self._n_readings += 1 + len(known.kept)
+            if self._n_readings > _MOST_READINGS:
                 self._readings.clear()
-            known = self._readings[key] = self._read(state, column)
+                self._n_readings = 1 + len(known.kept)
+            self._readings[key] = known
         return known
 
     def _read(self, state: State, column: int) -> Reading:

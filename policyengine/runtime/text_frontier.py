@@ -18,12 +18,14 @@ behind, that is at once.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policyengine.runtime.text_plan import NOTHING, Scanner
+from policyengine.runtime.scanners import NOTHING, Scanner
 
 if TYPE_CHECKING:
-    from policyengine.runtime.text_window import Window
+    from policyengine.runtime.text_plan import TextPlan
+    from policyengine.runtime.text_window import Piece, Window
 
 
 class Cut(NamedTuple):
@@ -55,7 +57,7 @@ def settled(window: Window) -> int:
             start = begins[-length]
             at = bisect_right(stack, start, key=lambda piece: piece.start) - 1
             piece = stack[at]
-            if piece.leader is not None and piece.start < start:
+            if _grows(window.plan, piece, start, scanner, state, length):
                 # A unit keeps its replacement and grows over what follows.
                 held = min(held, piece.end, _lowest(window, at + 1, NOTHING, end))
             else:
@@ -63,6 +65,14 @@ def settled(window: Window) -> int:
             if held <= _bottom(window, at) or (top and not top.stirs and top.bottom <= piece.start):
                 break  # what is shorter reaches no lower
     return bisect_left(stack, held, key=lambda piece: piece.start)
+
+
+def _grows(plan: TextPlan, piece: Piece, start: int, scanner: Scanner[Any], state: Any, length: int) -> bool:
+    """Whether a live match can only make the piece cover more, a unit that shows what it shows."""
+    if piece.leader is None or piece.start > start:
+        return False
+    # One that begins where the unit does may take its lead, so it must have the same to show.
+    return piece.start < start or (piece.text not in plan.fragile and scanner.shows(state, length) == piece.text)
 
 
 def _bottom(window: Window, at: int) -> int:
@@ -81,11 +91,15 @@ def _cut(window: Window, at: int) -> Cut | None:
     """What a cut that leaves `at` pieces brings back; None: nothing is live there."""
     stack, scanners, low = window.stack, window.plan.scanners, at
     # What the base was part of was asked before it left.
-    while low and stack[low - 1].cut is None and any(map(Scanner.longest, scanners, stack[low - 1].states)):
+    while low and stack[low - 1].cut is None and _any_live(scanners, stack[low - 1]):
         low -= 1
     for top in range(low, at):
         stack[top].cut = _find(window, top)
     return stack[at - 1].cut if at else None
+
+
+def _any_live(scanners: Sequence[Scanner[Any]], piece: Piece) -> bool:
+    return any(scanner.longest(state) for scanner, state in zip(scanners, piece.states, strict=True))
 
 
 def _find(window: Window, top: int) -> Cut:

@@ -95,7 +95,7 @@ def glide(node: Node, chunk: str) -> tuple[Node, str] | None:
 def node_of(window: Window) -> Node | None:
     """The node of a window whose text was released; None where a redaction is still open, or too much is held."""
     stack, base, plan = window.stack, window.base, window.plan
-    if len(stack) > _HELD or any(piece.leader is not None for piece in stack):
+    if len(stack) > _HELD or window.found or any(piece.leader is not None for piece in stack):
         return None
     origin = stack[0].start if stack else window.position
     begins = [[place - origin for place in places] for places in window.begins]

@@ -22,7 +22,8 @@ OVER_MAX_HOLD = "max_hold"  # the reason of an output that ended because too muc
 class Match:
     """A match that decided something; `start` and `end` in code points of the original text.
 
-    One that only a redaction brought about (a join in what the client would see) covers all that it joins.
+    One that goes on after it has counted (as of `a+`) is told once, when it is over. One that only a redaction brought
+    about (a join in what the client would see) covers all that it joins.
     """
 
     policy: str
@@ -45,14 +46,20 @@ _SILENCE = Verdict("suppress", "", None, ())
 
 
 class TextSession:
-    """One output sequence. Not safe to share between threads."""
+    """One output sequence. Not safe to share between threads.
 
-    __slots__ = ("_kept", "_node", "_plan", "_read", "_window")
+    Attributes:
+        replaced: where the last text ends that a redaction replaced, in code points of the original text; 0: none.
+        What was fed from there on leaves, if it leaves, as it was read (but for a rewrite).
+    """
+
+    __slots__ = ("_kept", "_node", "_plan", "_read", "_window", "replaced")
 
     def __init__(self, program: Program, request: Request, target: str | None = None) -> None:
         """Start an output under the policies of `request`. `target`: only those for that engine; None: all of them."""
         self._plan = plan_for(program, request, target)
         self._read = 0  # code points
+        self.replaced = 0
         # Either a node, if the situation is a common one, or a window; neither once the output has ended.
         self._node: Node | None = text_memo.start(self._plan)
         self._window: Window | None = None
@@ -118,7 +125,7 @@ class TextSession:
             window.release()
             out = "".join(window.out)
             window.out.clear()
-            matches = self._matches(window, origin)
+            matches = self._matches(window, origin, ended=False)
             after = text_memo.node_of(window)
         verdict = self._verdict(out, matches)
         if after is None:
@@ -142,7 +149,8 @@ class TextSession:
         stop = window.finish()
         if stop is not None:
             return self._terminate(window, origin, stop)
-        return self._verdict("".join((*(self._kept or ()), window.flush())), self._matches(window, origin))
+        matches = self._matches(window, origin, ended=True)
+        return self._verdict("".join((*(self._kept or ()), window.flush())), matches)
 
     def _verdict(self, text: str, matches: tuple[Match, ...]) -> Verdict:
         if self._plan.silent or not text:
@@ -161,13 +169,13 @@ class TextSession:
                 text = Window(plan).close(0, BLOCKED if action.text is None else action.text)
             else:
                 text += window.close(stop.keep, action.text or "")
-        return Verdict("terminate", "" if plan.silent else text, reason, self._matches(window, origin))
+        return Verdict("terminate", "" if plan.silent else text, reason, self._matches(window, origin, ended=True))
 
-    def _matches(self, window: Window, origin: int) -> tuple[Match, ...]:
+    def _matches(self, window: Window, origin: int, *, ended: bool) -> tuple[Match, ...]:
         """Take what was decided since the last time, in order. `origin`: the window's place in the output."""
+        if window.replaced:
+            self.replaced = origin + window.replaced
         if not window.found:
             return ()
         names = self._plan.names
-        matches = tuple(Match(*names[rule], start + origin, end + origin) for start, end, rule in window.found)
-        window.found.clear()
-        return matches
+        return tuple(Match(*names[m.rule], m.start + origin, m.end + origin) for m in window.take(ended=ended))

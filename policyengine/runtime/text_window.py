@@ -17,21 +17,23 @@ from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, replace
 from operator import sub
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.runtime.scanners import replacement
 from policyengine.runtime.text_frontier import Cut, settled
-from policyengine.runtime.text_plan import TextPlan, replacement
-
-START = PhraseAutomaton.START
+from policyengine.runtime.text_plan import TextPlan
 
 
 class Found(NamedTuple):
-    """A match that decided something. `start`, `end`: characters of the original text, from the window's position 0."""
+    """A match that decided something. `start`, `end`: characters of the original text, from the window's position 0.
+
+    grows: whether it is one match with those of the rule that begin there too and end later.
+    """
 
     start: int
     end: int
     rule: int
+    grows: bool = False
 
 
 class Stop(NamedTuple):
@@ -55,7 +57,7 @@ class Piece:
     text: str
     leader: tuple[int, int, int] | None
     sent: bool
-    states: tuple[int, ...] = ()
+    states: tuple[Any, ...] = ()
     counts: tuple[int, ...] = ()
     cut: Cut | None = None
 
@@ -69,22 +71,42 @@ class Piece:
 
 
 class Window:
-    """See the module. `out`: released text that nobody took yet; `found`: the same for matches, in order."""
+    """See the module.
 
-    __slots__ = ("base", "begins", "found", "orig", "out", "plan", "position", "stack")
+    Attributes:
+        out: released text that nobody took yet; `found`: the same for matches, in order.
+        replaced: the end of the last text that was replaced, a place in the original text.
+    """
+
+    __slots__ = (
+        "_growing",
+        "_taken",
+        "base",
+        "begins",
+        "found",
+        "orig",
+        "out",
+        "plan",
+        "position",
+        "replaced",
+        "stack",
+    )
 
     def __init__(self, plan: TextPlan) -> None:
         n = len(plan.scanners)
         self.plan = plan
         self.position = 0
-        self.orig = [START] * n
+        self.orig = list(plan.initial)
         self.begins: list[list[int]] = [
             [] for _ in range(n)
         ]  # by scanner: the character each of the last symbols is of
-        self.base = Piece(0, 0, "", None, True, (START,) * n, (0,) * n)  # what lies below the stack
+        self.base = Piece(0, 0, "", None, True, plan.initial, (0,) * n)  # what lies below the stack
         self.stack: list[Piece] = []
         self.out: list[str] = []
         self.found: list[Found] = []
+        self._taken = 0  # matches
+        self._growing: dict[tuple[int, int], int] = {}  # by rule and start: which match of all, taken ones included
+        self.replaced = 0
 
     @property
     def top(self) -> Piece:
@@ -117,12 +139,14 @@ class Window:
                 if symbols:
                     begins.extend([place] * symbols)
                 for end, length, rule in hits:
-                    found.append(Found(begins[read + end - length], begins[read + end - 1] + 1, rule))
-            piece = Piece(place, place + 1, rewrite(ch) if rewrite else ch, None, False)
-            stop = self._decide(found, deque((piece,))) if found else self._push(piece)
-            if stop is not None:
-                return stop
-            if stack and place - stack[0].start >= limit:
+                    after = read + end
+                    found.append(Found(begins[after - length], begins[after - 1] + 1, rule, scanner.merges))
+            if not found or not self._swallow(found, place):
+                piece = Piece(place, place + 1, rewrite(ch) if rewrite else ch, None, False)
+                stop = self._decide(found, deque((piece,))) if found else self._push(piece)
+                if stop is not None:
+                    return stop
+            if stack and place - stack[stack[0].sent and len(stack) > 1].start >= limit:
                 self.release()
                 if self.held > limit:
                     return Stop(None, 0)
@@ -133,7 +157,9 @@ class Window:
         found = []
         for k, scanner in enumerate(self.plan.scanners):
             begins = self.begins[k]
-            found += [Found(begins[-hit.length], begins[-1] + 1, hit.rule) for hit in scanner.at_end(self.orig[k])]
+            for end, length, rule in scanner.at_end(self.orig[k]):
+                after = len(begins) + end
+                found.append(Found(begins[after - length], begins[after - 1] + 1, rule, scanner.merges))
         return (self._decide(found, deque()) if found else None) or self._end()
 
     def close(self, keep: int, message: str) -> str:
@@ -146,7 +172,8 @@ class Window:
             return self.flush() + message
         while stop := self._end():
             del self.stack[stop.keep :]
-        return self.flush()
+        message = message if message and self._fits(message) else ""
+        return self.flush() + message
 
     def _fits(self, message: str) -> bool:
         top = self.top
@@ -178,13 +205,35 @@ class Window:
             if stop := self._settle(queue):
                 del self.stack[stop.keep :]
         winner = min(final, key=lambda match: (match.rule, match.start, -match.end))
-        self.found.append(winner)
+        self._report(winner)
         return Stop(winner.rule, sum(piece.start < cut for piece in self.stack))
+
+    def _swallow(self, found: list[Found], place: int) -> bool:
+        """Let the unit on top cover the character at a place too, if that is all that the matches change."""
+        unit = self.top
+        if (
+            unit.leader is None
+            or not self.stack
+            or not any(match.start < unit.end == place < match.end for match in found)
+        ):
+            return False
+        start, _, leader = unit.leader
+        for match in found:
+            if match.start < start or (match.start == start and match.rule != leader):
+                return False
+            if not self.plan.is_redaction(match.rule):
+                return False
+        for match in sorted(set(found), key=_rank):
+            self._report(match)
+        rank = min(unit.leader, *map(_rank, found))
+        self.stack[-1] = Piece(unit.start, place + 1, unit.text, rank, unit.sent, unit.states, unit.counts)
+        self.replaced = max(self.replaced, place + 1)
+        return True
 
     def _redact(self, spans: list[Found], queue: deque[Piece]) -> None:
         """Replace spans of the original text; what lies above them moves into the queue, to be pushed again."""
         for span in spans:
-            self.found.append(span)
+            self._report(span)
             while self.stack and self.stack[-1].end > span.start:
                 queue.appendleft(self.stack.pop())
         for span in spans:
@@ -194,12 +243,42 @@ class Window:
             text = replacement(self.plan.action(span.rule))
             unit = Piece(min(span.start, covered[0].start), max(span.end, covered[-1].end), text, _rank(span), False)
             for piece in covered:
-                if piece.leader is not None and unit.leader is not None and piece.leader <= unit.leader:
+                if piece.leader is not None and (piece.sent or piece.leader <= _rank(span)):
                     unit.leader, unit.text, unit.sent = piece.leader, piece.text, piece.sent
+            self.replaced = max(self.replaced, unit.end)
             at = queue.index(covered[0])
             for _ in covered:
                 del queue[at]
             queue.insert(at, unit)
+
+    def _report(self, match: Found) -> None:
+        """A match is found once, however far it goes on."""
+        if match.grows:
+            at = self._growing.setdefault((match.rule, match.start), self._taken + len(self.found)) - self._taken
+            if at < len(self.found):
+                self.found[at] = match._replace(end=max(match.end, self.found[at].end))
+                return
+        self.found.append(match)
+
+    def take(self, *, ended: bool) -> list[Found]:
+        """The matches that were found since the last time and do not grow any more, up to the first that may.
+
+        ended: whether the output has; then it is all of them.
+        """
+        found, count = self.found, len(self.found)
+        if self._growing:
+            live = {
+                begins[-length]
+                for scanner, state, begins in zip(self.plan.scanners, self.orig, self.begins, strict=True)
+                if scanner.merges and not ended
+                for length in scanner.live(state)
+            }
+            count = next((i for i, match in enumerate(found) if match.grows and match.start in live), count)
+            for match in found[:count]:
+                self._growing.pop((match.rule, match.start), None)
+        self._taken += count
+        taken, self.found = found[:count], found[count:]
+        return taken
 
     # -- the visible text ------------------------------------------------------------------------------------------
 
@@ -235,9 +314,9 @@ class Window:
         while True:
             top = self.top
             hits = [
-                (k, top.counts[k] - hit.length, top.counts[k], hit.rule)
+                (k, top.counts[k] + end - length, top.counts[k] + end, rule)
                 for k, scanner in enumerate(self.plan.scanners)
-                for hit in scanner.at_end(top.states[k])
+                for end, length, rule in scanner.at_end(top.states[k])
             ]
             if not hits:
                 return None
@@ -269,6 +348,7 @@ class Window:
                 else (head.text, head.leader)
             )
             unit = Piece(match.start, match.end, text, leader, head.sent)
+        self.replaced = max(self.replaced, unit.end)
         queue.extendleft(reversed((unit, *stack[high + 1 :])))
         del stack[low:]
         return self._settle(queue) if settle else None

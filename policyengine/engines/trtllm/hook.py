@@ -156,7 +156,7 @@ def _last(output: Output, chunk: Chunk) -> Verdict:
     ready = "".join((*output.pending, end.text))
     if end.action == "terminate":
         return Verdict("terminate", ready, end.reason, ())
-    if clean and all(match.end <= start for match in end.matches):
+    if clean and output.session.replaced <= start:
         return _show(output, chunk, text, ready)
     # Only a terminate shows text without the ids behind it. Without a reason it looks like any other end.
     return Verdict("terminate", ready, None, ())
@@ -179,7 +179,7 @@ def _read(output: Output, text: str) -> tuple[Verdict, bool]:
     output.pending.append(verdict.text)
     if verdict.action == "terminate":
         verdict = Verdict("terminate", "".join(output.pending), verdict.reason, verdict.matches)
-    return verdict, all(match.end <= start for match in verdict.matches)
+    return verdict, output.session.replaced <= start
 
 
 def _new_text(output: Output, chunk: Chunk) -> str:

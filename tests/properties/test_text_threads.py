@@ -1,0 +1,132 @@
+"""Streaming is the whole (G3) for gaps, exceptions and expressions, alone and beside plain phrases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests import text_oracle
+from tests.oracle import Phrase, find
+from tests.streams import cut, run, splits
+from tests.text_programs import Rule, program
+
+_LETTERS = "".join(text_oracle.LETTERS)
+TEXTS = st.text(st.sampled_from(_LETTERS + "xyY"), max_size=13)
+# Replacements that join with the text, continue it, or are banned themselves.
+_NASTY = st.sampled_from([None, "", "x", "y", "xy", " ", "!"])
+
+
+def _word(text: str) -> bool:
+    return text.strip() == text and "  " not in text and bool(text)
+
+
+_WORDS = st.text(st.sampled_from(_LETTERS), min_size=1, max_size=4).filter(_word)
+_GAPS = st.sampled_from(["spaces", "punctuation", "letters", "literal"])
+
+
+@st.composite
+def phrases(draw: st.DrawFn) -> Phrase:
+    """A phrase with any gaps, and often with exceptions that hold it."""
+    text, longer = draw(_WORDS), []
+    for _ in range(draw(st.integers(0, 2))):
+        before, after = draw(st.text(st.sampled_from(_LETTERS), max_size=3)), draw(st.text("xy! ", max_size=3))
+        longer.append(before + text + after if draw(st.booleans()) else draw(_WORDS))
+    return Phrase(
+        text,
+        draw(st.sampled_from(["word", "prefix", "substring", "substring"])),
+        case=draw(st.sampled_from(["sensitive", "insensitive"])),
+        gaps=draw(_GAPS),
+        exceptions=tuple(filter(_word, longer)),
+    )
+
+
+_ATOMS = st.sampled_from(["x", "y", "z", "[xy]", ".", "(xy)", "(x|zy)", "[^x]", " ", "!", r"\b", r"\w"])
+_TIMES = st.sampled_from(["", "", "", "+", "*", "?", "{2}", "{1,2}", "{2,}"])
+_PARTS = st.builds(lambda atom, times: atom + times * (atom != r"\b"), _ATOMS, _TIMES)
+
+
+@st.composite
+def expressions(draw: st.DrawFn) -> str:
+    """A small expression that matches no empty text; with unbounded parts more often than not."""
+    first = draw(st.sampled_from(["x", "y", "z", "[yz]", "x+", "[xy]{2,}", "(zy)+"]))
+    parts = [*draw(st.lists(_PARTS, max_size=2)), first, *draw(st.lists(_PARTS, max_size=3))]
+    return draw(st.sampled_from(["", "", "", "^"])) + "".join(parts) + draw(st.sampled_from(["", "", "", "$"]))
+
+
+def rules(replacements: st.SearchStrategy[Any], messages: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Rule]]:
+    """Rules of phrases or of expressions, with all text actions."""
+    some = st.one_of(
+        st.tuples(st.lists(phrases(), min_size=1, max_size=2).map(tuple), st.just(())),
+        st.tuples(st.just(()), st.lists(expressions(), min_size=1, max_size=2).map(tuple)),
+    )
+    redact = st.builds(lambda bans, text: Rule(bans[0], "redact", text, expressions=bans[1]), some, replacements)
+    stop = st.builds(lambda bans, text: Rule(bans[0], "terminate", text, "why", False, bans[1]), some, messages)
+    block = st.builds(lambda bans: Rule(bans[0], "block", "#", "why", False, bans[1]), some)
+    return st.lists(st.one_of(redact, redact, redact, st.one_of(stop, stop, block)), min_size=1, max_size=3)
+
+
+PLAIN = rules(st.none(), st.none())
+NASTY = rules(_NASTY, _NASTY)
+
+
+@st.composite
+def cuts(draw: st.DrawFn, text: str) -> list[str]:
+    """A text in pieces."""
+    places = draw(st.lists(st.integers(0, len(text)), max_size=6))
+    return cut(text, sorted(places))
+
+
+def _banned(found: list[Rule], text: str) -> list[object]:
+    """What a text holds that it must not."""
+    wanted = [phrase for rule in found for phrase in rule.phrases]
+    sources = [source for rule in found for source in rule.expressions]
+    return [*find(text, wanted), *(match for source in sources for match in text_oracle.matches(text, source))]
+
+
+@settings(max_examples=400)
+@given(PLAIN, TEXTS)
+def test_the_whole_is_what_regular_expressions_say(found: list[Rule], text: str) -> None:
+    assume(not text_oracle.joins(text, found))  # what a redaction brings about is for the other properties
+    result = run(program(*found), [text])
+    assert (result.text, result.reason) == text_oracle.expected(text, found)
+
+
+@settings(max_examples=400)
+@given(NASTY, TEXTS, st.data(), st.sampled_from([3, 4096]))
+def test_any_chunking_gives_the_same(found: list[Rule], text: str, data: st.DataObject, max_hold: int) -> None:
+    """Text, reason and matches; with replacements that bring dead matches back to life; twice, as sessions learn."""
+    policies = program(*found, max_hold=max_hold)
+    whole = run(policies, [text])
+    chunks = data.draw(cuts(text))
+    for pieces in (list(text), chunks, list(text), chunks):
+        assert run(policies, pieces) == whole
+    if whole.reason != "max_hold":
+        assert not _banned(found, whole.text)
+
+
+@settings(max_examples=10)
+@given(NASTY, TEXTS)
+def test_every_split(found: list[Rule], text: str) -> None:
+    """All ways of cutting a text of up to 13 characters."""
+    policies = program(*found)
+    whole = run(policies, [text])
+    for chunks in splits(text):
+        assert run(policies, chunks) == whole
+
+
+@settings(max_examples=200)
+@given(PLAIN, TEXTS, st.data())
+def test_no_more_is_held_than_a_match_may_need(found: list[Rule], text: str, data: st.DataObject) -> None:
+    """After each chunk, what is held is at most the longest live partial match, or what its redaction brings back."""
+    assume(not any(rule.kind == "block" for rule in found))
+    expected = run(program(*found), [text]).text
+    session, seen, read = program(*found).text_session(), "", ""
+    for chunk in data.draw(cuts(text)):
+        verdict = session.feed(chunk)
+        seen, read = seen + verdict.text, read + chunk
+        assert expected.startswith(seen)
+        if verdict.action == "terminate":
+            break
+        assert session.held <= text_oracle.held(read, found)
