@@ -74,10 +74,9 @@ class GapPhrases:
     def _check(self) -> None:
         same = len(self.keys) == len(self.targets) and len(self.pattern_states) == len(self.pattern_ids)
         same = same and len(self.pattern_ids) == len(self.pattern_now) and self.n_states >= 2
-        inside = (
-            not len(self.targets)
-            or ((int(self.targets.max()) < self.n_states and int(self.targets.min()) >= 0)
-            and (int(self.keys.max()) < self.n_states * self.n_columns and bool((np.diff(self.keys) > 0).all())))
+        inside = not len(self.targets) or (
+            (int(self.targets.max()) < self.n_states and int(self.targets.min()) >= 0)
+            and (int(self.keys.max()) < self.n_states * self.n_columns and bool((np.diff(self.keys) > 0).all()))
         )
         inside = inside and int(self.gap_next.max()) < self.n_states and int(self.gap_next.min()) >= -1
         ends = not len(self.pattern_ids) or (
@@ -136,6 +135,10 @@ class GapPhrases:
         ]
 
     @cached_property
+    def _kinds(self) -> npt.NDArray[np.int64]:
+        return np.array(self.column_kind, dtype=np.int64)
+
+    @cached_property
     def _column_of(self) -> dict[int, int]:
         return {symbol: column for column, symbol in enumerate(self.literals.tolist())}
 
@@ -148,6 +151,31 @@ class GapPhrases:
             if len(self._column_of) < 1 << 17:
                 self._column_of[symbol] = known
         return known
+
+    def columns_of(self, symbols: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+        """The column of each symbol."""
+        tables = unicode_data.tables()
+        wanted = _gap_flags(self.gaps)
+        gap = (np.frombuffer(tables.flags, dtype=np.uint8)[symbols] & wanted) != 0
+        join = np.frombuffer(tables.join, dtype=np.uint8)[symbols].astype(np.int64)
+        found: npt.NDArray[np.int64] = len(self.literals) + 2 * join + gap
+        place = np.minimum(np.searchsorted(self.literals, symbols), max(len(self.literals) - 1, 0))
+        if len(self.literals):
+            found = np.where(self.literals[place] == symbols, place, found)
+        return found
+
+    def next_many(
+        self, states: npt.NDArray[np.integer], columns: npt.NDArray[np.integer], edge: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int32]:
+        """`next` of many at once; states of -1 stay it."""
+        states = np.where((states == 0) & edge, 1, states).astype(np.int64)
+        wanted = states * self.n_columns + columns
+        kind = self._kinds[columns]
+        found = np.where(states < 0, -1, self.gap_next[states, kind])
+        if len(self.keys):
+            place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+            found = np.where((self.keys[place] == wanted) & (states >= 0), self.targets[place], found)
+        return found.astype(np.int32)
 
     @cached_property
     def _table(self) -> dict[int, int]:
@@ -230,13 +258,13 @@ class GapPhrases:
 
 def is_gap(symbol: int, gaps: Gaps) -> bool:
     """Whether a symbol may stand in a gap of this kind."""
+    return bool(unicode_data.tables().flags[symbol] & _gap_flags(gaps))
+
+
+def _gap_flags(gaps: Gaps) -> int:
     if gaps == "literal":
-        return False
-    flags = unicode_data.tables().flags[symbol]
-    wanted = unicode_data.WHITE_SPACE
-    if gaps != "spaces":
-        wanted |= unicode_data.PUNCTUATION_OR_SYMBOL
-    return bool(flags & wanted)
+        return 0
+    return unicode_data.WHITE_SPACE | (gaps != "spaces") * unicode_data.PUNCTUATION_OR_SYMBOL
 
 
 class _Builder:
