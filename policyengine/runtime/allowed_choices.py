@@ -135,6 +135,10 @@ class ChoicePlan:
         """The node after a token's bytes; `LEFT` where the text is no head of a choice."""
         return node if node == LEFT or not data else self.choices.step(node, data)
 
+    def follow(self, node: int, token: int) -> int:
+        """The node that a permitted token leads to; `LEFT`: the token may not be chosen there."""
+        return dict(self._edges.get(node, ())).get(token, LEFT)
+
     def may_end(self, node: int) -> bool:
         """Whether the text is one of the choices, whole."""
         return node != LEFT and self.whole[node]

@@ -125,7 +125,7 @@ class TokenProgram:
         marks = program.reasoning
         self.markers = None if marks is None else TokenMarkers(marks, vocabulary, self.texts)
         self._requested_ids = lru_cache(maxsize=256)(self._encode_requested)
-        bind_checks.check_forces(self)
+        bind_checks.check_rules(self)
 
     def _applies(self, rule: RulePlan) -> bool:
         targets = self.program.policies[rule.policy].targets

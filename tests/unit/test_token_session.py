@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from policyengine.automata.vocabulary import Vocabulary
-from policyengine.runtime.errors import RequestError
+from policyengine.runtime.errors import BindError, RequestError
 from policyengine.runtime.program import AllowPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, ParameterPlan, Program
 from policyengine.runtime.token_session import TokenSession
 from tests.oracle import Phrase
@@ -79,9 +79,10 @@ def test_stop_ids_end_a_choice_as_eos_does() -> None:
 
 def test_choices_with_a_ban_are_dropped_whole() -> None:
     assert left(start(make(choices("abcd", "abef", "g"), ban("ef")), [A, B])) == [C, CD]
+    # `ab` is no word of `abcd`, but no token may leave the text ending in it (eager).
     program = make(choices("abcd", "abef"), ban(Phrase("ab")), ban("ef"))
-    with pytest.raises(RequestError, match="no choice is left"):
-        start(program)  # `ab` is no word of `abcd`, but no token may leave the text ending in it (eager)
+    with pytest.raises(BindError, match="test/r0: none of its choices is left under the other rules"):
+        start(program)
     bridged = Vocabulary([*ABC.tokens, b"bc"], [EOS])
     assert left(start(program, vocabulary=bridged)) == [A]
     assert left(start(program, [A], bridged)) == [SILENT + 1]
@@ -149,14 +150,18 @@ def test_ignore_eos_does_not_keep_a_choice_from_ending() -> None:
 
 def test_nothing_left_of_the_choices() -> None:
     """What only a request brings together is the client's to mend."""
-    plans = [policy("base", "always"), policy("strict")]
+    plans = [policy("one"), policy("two")]
+    both = {"policies": ["one", "two"]}
     program = make(choices("ab", "cd"), ban("a", "c", policy=1), policies=plans)
-    assert left(start(program)) == [A, C, AB, CD]
-    with pytest.raises(RequestError, match="base/r0: no choice is left under the other rules"):
-        start(program, request={"policies": ["strict"]})
+    assert left(start(program, request={"policies": ["one"]})) == [A, C, AB, CD]
+    with pytest.raises(RequestError, match="one/r0: no choice is left under the other rules"):
+        start(program, request=both)
     program = make(choices("ab", "cd"), choices("ef", policy=1), policies=plans)
-    with pytest.raises(RequestError, match="base/r0 and strict/r1: no choice is in all of them"):
-        start(program, request={"policies": ["strict"]})
+    with pytest.raises(RequestError, match="one/r0 and two/r1: no choice is in all of them"):
+        start(program, request=both)
+    program = make(AllowPlan(token_ids=(A,)), Rule(AllowPlan(token_ids=(B,)), policy=1), policies=plans)
+    with pytest.raises(RequestError, match="one/r0 and two/r1 have no token in common"):
+        start(program, request=both)
     with pytest.raises(RequestError, match="no choice is left"):
         start(make(choices("a")), stop_token_ids=[A])
 
@@ -170,6 +175,13 @@ def test_token_ids() -> None:
     assert left(start(make(AllowPlan(token_ids=(A, CD)), MinTokensPlan(1)))) == [A, CD]
     assert left(start(make(AllowPlan(token_ids=(A,)), ban_ids(B), ban("aa")), [A])) == [EOS]
     assert left(start(make(AllowPlan(token_ids=(A, B)), AllowPlan(token_ids=(B, C))))) == [EOS, B]
+
+
+def test_scripts_mask_like_bans() -> None:
+    """An expression for what they leave out stands for them here."""
+    session = start(make(AllowPlan(scripts=("[^ab]",))))
+    assert left(session) == [EOS, A, B, AB, SILENT]
+    assert left(start(make(AllowPlan(scripts=("[^ab]",)), choices("ab", "cd")))) == [A, AB]
 
 
 # -- force: start, every, a position -------------------------------------------------------------------------------
