@@ -13,7 +13,7 @@ from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.engines.vllm.memo import Memo
 from policyengine.requests import build_parser
 from policyengine.runtime.program import Component, MinTokensPlan, Program, RulePlan, WhenPlan
-from tests.engines.vllm.batches import EOS, RICE, added, bind, new_batch, random_logits, sampling
+from tests.engines.vllm.batches import RICE, added, bind, new_batch, random_logits, sampling
 from tests.engines.vllm.programs import avoid, policy
 
 WHEN = WhenPlan(())
@@ -89,17 +89,18 @@ def test_an_overruled_mask_is_counted_each_time() -> None:
 
 
 def test_an_output_that_was_cut_back_is_read_again() -> None:
-    """The engine takes tokens back and goes on otherwise; the row then stands where its list says."""
+    """The engine takes a token back and goes on otherwise, as far as before: no way that another row went is taken."""
     batch = new_batch()
-    output = [2]
-    batch.update(added((0, sampling(RICE, max_tokens=64), output)))
-    for token in (5, 7, 2, 5, 7):
-        batch.apply(random_logits(1))
-        output.append(token)
-    batch.apply(random_logits(1))
-    output[-2:] = [14, 14]  # as long as before, other tokens: `ce` is fine again
-    output.append(14)
-    before = random_logits(1)
+    first, second = [2], [2]
+    batch.update(added(*((i, sampling(RICE, max_tokens=64), output) for i, output in enumerate((first, second)))))
+    for token in (5, 9, 7):  # r ic i
+        batch.apply(random_logits(2))
+        first.append(token)
+        if token == 5:
+            second.append(token)
+    batch.apply(random_logits(2))
+    second[-1] = 14
+    second.append(9)  # the ic, after a space
+    before = random_logits(2)
     after = batch.apply(before.clone())
-    assert after[0, 8] == before[0, 8]
-    assert after[0, EOS] == before[0, EOS]
+    assert after[1, 10] == before[1, 10], "an e may follow: no r stands before this ic"
