@@ -13,7 +13,9 @@ from policyengine.cli import exits, options
 from policyengine.cli.exits import fail
 
 if TYPE_CHECKING:
+    from policyengine.compiler.artifacts import Build
     from policyengine.language.policyset import PolicySet
+    from policyengine.runtime.program import Program
 
 
 class Target(StrEnum):
@@ -38,6 +40,12 @@ def run(
         str | None, typer.Option(metavar="NAME", help="The importable package's name. Default: the project's.")
     ] = None,
     wheel: Annotated[bool, typer.Option("--wheel", help="Also write dist/*.whl.")] = False,
+    merge: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[TARGET=]FILE", help="An engine's configuration of your own, to which the policies are added."
+        ),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 if DIR is not what would be written.")
     ] = False,
@@ -85,6 +93,8 @@ def run(
         fail(nothing)
 
     made = build(program, targets=targets, package=name, with_wheel=wheel)
+    if merge:
+        made = _merged(made, program, merge)
     try:
         changed = differences(made.tree, folder)
         if check:
@@ -102,6 +112,38 @@ def _with_targets(policies: PolicySet, target: list[Target] | None) -> PolicySet
     """Add targets that are named here and not in the project to the project's: policies that name none follow it."""
     named = policies.project.targets + tuple(t.value for t in target or ())
     return replace(policies, project=replace(policies.project, targets=tuple(dict.fromkeys(named))))
+
+
+def _merged(made: Build, program: Program, given: list[str]) -> Build:
+    """The build with the configurations of `--merge` in it."""
+    from policyengine.compiler.artifacts import CONFIGS
+    from policyengine.compiler.merging import merged
+    from policyengine.language import PolicyError
+    from policyengine.language.render import render
+
+    have = [target for target in made.targets if target in CONFIGS]
+    files: dict[str, str] = {}
+    for text in given:
+        target, equals, path = text.partition("=")
+        if not equals or target not in [one.value for one in Target]:
+            target, path = (have[0] if len(have) == 1 else ""), text
+        if not path:
+            fail("--merge names no file")
+        if target not in have:
+            what = f"`{target}` is not compiled for or has no configuration" if target else "it could be for either"
+            offer = " or ".join(f"--merge {one}=FILE" for one in have)
+            fail(f"--merge {text}: {what}; {f'write {offer}' if offer else 'no selected target has one'}")
+        if target in files:
+            fail(f"--merge names two files for `{target}`")
+        files[target] = path
+    try:
+        made, found, sources = merged(made, program, files)
+    except PolicyError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(exits.FAILED) from None
+    if found:
+        typer.echo(render(found, sources), err=True)
+    return made
 
 
 def _report_check(changed: list[str], output: Path) -> None:

@@ -15,6 +15,7 @@ from policyengine.language.diagnostics import Diagnostic, NoPoliciesFound, Sever
 from policyengine.language.loader import Loaded, collect
 from policyengine.language.policyset import PolicySet
 from policyengine.language.source import top
+from policyengine.lint import parsers
 
 if TYPE_CHECKING:
     import os
@@ -102,6 +103,8 @@ def _compiled(loaded: Loaded, vocabulary: Vocabulary | None) -> list[Diagnostic]
     program = assemble(work)
     found = [*work.diagnostics]
     found += findings(program, levels_of(program, loaded.project.targets), policies, allow_unenforced=False)
+    if not work.diagnostics:
+        found += parsers.findings(program, policies)
     if vocabulary is not None and not work.diagnostics:
         from policyengine.lint.binding import refusals
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import policyengine as pe
 from policyengine.automata.vocabulary import Vocabulary
+from policyengine.compiler.merging import merge
 from policyengine.language import codes
 from policyengine.language.codes import Code
+from policyengine.language.diagnostics import PolicyError
 from policyengine.lint.run import check
 from tests.unit.cli.conftest import Run
 
@@ -16,16 +19,30 @@ ALL = pytest.mark.parametrize("code", codes.ALL, ids=lambda code: code.name)
 
 # Most examples say nothing of targets; on the hook, which sees no tokens, some would not hold.
 BESIDE = {"not-enforceable"}
+OPTIONS = "trtllm-options"  # in an example, the configuration of an engine
 
 
 def found(files: tuple[tuple[str, str], ...], folder: Path) -> set[str]:
-    """The names of what a check finds in some files, with a vocabulary of 200 tokens."""
+    """The names of what a check finds in some files, with a vocabulary of 257 tokens: the bytes, and the end."""
     for name, text in files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode(errors="surrogateescape"))
-    vocabulary = Vocabulary.from_bytes([b"a"] * 200, [0], encode=lambda text: [1] * len(text))
-    return {one.name for one in check([folder], vocabulary=vocabulary).diagnostics}
+    tokens = [*(bytes([b]) for b in range(256)), b""]
+    vocabulary = Vocabulary.from_bytes(tokens, [256], encode=lambda text: list(text.encode()))
+    names = {one.name for one in check([folder], vocabulary=vocabulary).diagnostics}
+    return names | (_merged(folder) if (folder / OPTIONS).exists() else set())
+
+
+def _merged(folder: Path) -> set[str]:
+    """The names of what merging an engine's configuration finds."""
+    program = pe.compile(pe.load(folder))
+    try:
+        return {
+            one.name for one in merge(b"post_processor_hook: a.B\n", str(folder / OPTIONS), "trtllm", program).found
+        }
+    except PolicyError as error:
+        return {one.name for one in error.diagnostics}
 
 
 @ALL

@@ -389,3 +389,58 @@ def test_the_next_command_can_be_pasted(run: Run, write: Write, tmp_path: Path) 
     build = tmp_path / "my build"
     result = run("compile", write(a="targets: [trtllm]\n" + BAN), "-o", build, "--target", "trtllm")
     assert f"PYTHONPATH='{build}' trtllm-serve MODEL --extra_llm_api_options '{build}/trtllm/config.yaml'" in result.out
+
+
+# -- configurations of one's own --------------------------------------------------------------------------------------
+
+
+def test_merge_adds_the_policies_to_a_configuration(run: Run, write: Write, tmp_path: Path) -> None:
+    mine, build = tmp_path / "mine.yaml", tmp_path / "build"
+    mine.write_text("max_batch_size: 64  # tuned\n")
+    command = ("compile", write(a=BAN), "-o", build, "--target", "trtllm", "--merge", mine)
+    assert run(*command).code == 0
+    merged = (build / "trtllm/config.yaml").read_text()
+    assert merged.startswith("max_batch_size: 64  # tuned\n")
+    assert "\npost_processor_hook: policy_bundle.trtllm.PolicyHook\n" in merged
+    assert run(*command, "--check").code == 0
+    again = ("compile", tmp_path / "policies", "-o", build, "--target", "trtllm")
+    assert run(*again, "--check").code == 1  # without the file it would be another one
+    assert run(*again, "--merge", build / "trtllm/config.yaml", "--check").code == 0
+
+
+def test_with_two_targets_merge_says_for_which(run: Run, write: Write, tmp_path: Path) -> None:
+    mine, build = tmp_path / "mine.yaml", tmp_path / "build"
+    mine.write_text("logits-processors: [acme:P]\n")
+    policies = write(a=BAN)
+    result = run("compile", policies, "-o", build, "--merge", mine)
+    assert (result.code, build.exists()) == (2, False)
+    assert "it could be for either; write --merge vllm=FILE or --merge trtllm=FILE" in result.err
+    assert run("compile", policies, "-o", build, "--merge", f"vllm={mine}").code == 0
+    assert "acme:P, " in (build / "vllm/config.yaml").read_text()
+    assert (build / "trtllm/config.yaml").read_text().count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--target", "trtllm-llm", "--merge", "x.yaml"], "no selected target has one"),
+        (["--target", "vllm", "--merge", "trtllm=x.yaml"], "`trtllm` is not compiled for or has no configuration"),
+        (["--target", "vllm", "--merge", ""], "--merge names no file"),
+        (["--target", "vllm", "--merge", "a.yaml", "--merge", "vllm=b.yaml"], "two files for `vllm`"),
+        (["--target", "vllm", "--merge", "gone.yaml"], "cannot read `gone.yaml`"),
+    ],
+)
+def test_a_merge_that_cannot_be_done(run: Run, write: Write, tmp_path: Path, options: list[str], says: str) -> None:
+    result = run("compile", write(a=BAN), "-o", tmp_path / "build", *options)
+    assert (result.code, (tmp_path / "build").exists()) == (2, False)
+    assert says in result.err
+
+
+def test_a_conflict_in_a_merged_file_is_shown_at_its_place(run: Run, write: Write, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("max_batch_size: 64\npost_processor_hook: acme.Hook\n")
+    result = run("compile", write(a=BAN), "-o", tmp_path / "build", "--target", "trtllm", "--merge", mine)
+    assert result.code == 2
+    assert "error[PE209 config-conflict]" in result.err
+    assert f"{mine}:2:22" in result.err
+    assert "post_processor_hook: acme.Hook" in result.err

@@ -48,6 +48,9 @@ PUBLISHED = {
     "PE206": "not-enforceable",
     "PE207": "left-out-everywhere",
     "PE208": "not-bindable",
+    "PE209": "config-conflict",
+    "PE210": "config-unsafe",
+    "PE211": "redact-before-parsers",
 }
 
 
