@@ -118,6 +118,8 @@ GOOD_PROJECTS = (
     "version: 1\nmax_hold: 1048576\n",
     "version: 1\nvariables: {}\n",
     "version: 1\nvariables: {name: no, _x: '', a-b: 'two words'}\n",
+    "version: 1\nreasoning: {start: <think>, end: </think>}\n",
+    'version: 1\nreasoning: {start: "<|channel|>analysis\\n", end: no}\n',
 )
 
 BAD_PROJECTS = (
@@ -127,7 +129,14 @@ BAD_PROJECTS = (
     *(f"version: 1\npackage: {value}\n" for value in ("a-b", "9a", "''", "3", "~", "a.b", "a" * 101)),
     *(f"version: 1\nvariables: {value}\n" for value in ("[]", "~", "{a: 3}", "{a: }", "{9a: x}", "{'a b': x}")),
     *(f"version: 1\nmax_hold: {value}\n" for value in ("0", "-1", "1048577", "'1'", "1.5", "true", "~")),
-    *(f"version: 1\n{key}: {{}}\n" for key in ("reasoning", "assignments", "lint", "rules", "policy", "unknown")),
+    *(
+        f"version: 1\nreasoning: {value}\n"
+        for value in (
+            *("{}", "~", "<think>", "[a, b]", "{start: a}", "{end: b}", "{start: '', end: b}", "{start: ' ', end: b}"),
+            *("{start: 1, end: b}", "{start: a, end: b, name: c}", "{start: " + "a" * 101 + ", end: b}"),
+        )
+    ),
+    *(f"version: 1\n{key}: {{}}\n" for key in ("assignments", "lint", "rules", "policy", "unknown")),
 )
 
 # -- policy tests -----------------------------------------------------------------------------------------------------

@@ -45,6 +45,11 @@ GOOD_RULES = (
     "{force: {token_id: 0, at: every}}",
     "{force: {token_id: 5, at: start}}",
     "{force: {token_id: {param: t}, at: 3}}",
+    "{force: {text: a, at: end}}",
+    "{force: {token_id: 1, at: end}}",
+    "{force: {text: a, after: b c}}",
+    "{force: {token_id: {param: t}, after: no}}",
+    "{force: {text: {param: s}, at: start}}",
     # lengths, biases, rewrites
     "{min_tokens: 0}",
     "{min_tokens: 2147483647}",
@@ -54,7 +59,24 @@ GOOD_RULES = (
     "{bias: {phrases: {a: 1}, token_ids: {0: -100, 2147483647: 1e1}, case: sensitive}}",
     "{bias: {token_ids: {5: {param: w}}}}",
     *(f"{{rewrite: {{to: {to}}}}}" for to in ("upper", "lower", "nothing")),
+    # what else a ban may hold
+    "{ban: {regex: ['AKIA[0-9A-Z]{16}']}}",
+    r"{ban: {regex: ['(?i)\\bsecret\\b', no, 'a|b', \"\\\\d\"]}, action: redact}",
+    r"{ban: {regex: ['(\\w)\\1', 'a(?=b)']}, action: {terminate: leaked}}",
+    "{ban: {scripts: [Han]}}",
+    "{ban: {scripts: [Han, Old_Italic, Cyrillic]}, fallback: redact}",
+    # allows
+    "{allow: {choices: ['yes', no, \"two\\nlines\", ' ']}}",
+    "{allow: {scripts: [Latin]}}",
+    "{allow: {scripts: [Latin, Cyrillic]}, channel: all}",
+    "{allow: {token_ids: [1, 2, 2]}}",
     # what every kind may have
+    *(f"{{min_tokens: 1, channel: {channel}}}" for channel in ("all", "answer", "reasoning")),
+    "{ban: {phrases: [a]}, channel: answer}",
+    "{rewrite: {to: upper}, channel: reasoning}",
+    "{min_tokens: 1, when: {model: ['acme-*', no]}}",
+    "{min_tokens: 1, when: {vocabulary: [0123abcd, DEADBEEF, '01234567']}}",
+    "{min_tokens: 1, when: {device: [cpu], model: [a], vocabulary: ['" + "0" * 64 + "']}}",
     *(
         f"{{min_tokens: 1, when: {{device: [{device}]}}}}"
         for device in ("cpu", "cuda", "hpu", "mps", "npu", "tpu", "xpu")
@@ -214,26 +236,66 @@ BAD_RULES = (
     "{bias: {match: word}}",
     "{bias: {token_ids: {1: 1}, match: word}}",
     "{bias: {phrases: {a: 1}, match: never}}",
+    # what else a ban may hold
+    *(
+        f"{{ban: {{regex: {value}}}}}"
+        for value in ("", "a", "[]", "{a: b}", "[3]", "['']", r'["\bx"]', r'["a\nb"]', "[" + "a" * 4097 + "]")
+    ),
+    *(
+        f"{{ban: {{scripts: {value}}}}}"
+        for value in ("", "Han", "[]", "[han]", "[Hani]", "[Common]", "[Klingon]", "[3]")
+    ),
+    "{ban: {scripts: [Han, Han]}}",
+    *(
+        f"{{ban: {{{one}, {other}}}}}"
+        for one in ("regex: [a]", "scripts: [Han]")
+        for other in (
+            "phrases: [a]",
+            "phrases_from: list.txt",
+            "token_ids: [1]",
+            "match: word",
+            "except: [a]",
+            "gaps: letters",
+        )
+    ),
+    "{ban: {regex: [a], scripts: [Han]}}",
+    # allows
+    *(
+        f"{{allow: {value}}}"
+        for value in (
+            "",
+            "[a]",
+            "{}",
+            "{choices: }",
+            "{choices: []}",
+            "{choices: a}",
+            "{choices: [1]}",
+            "{choices: ['']}",
+        )
+    ),
+    "{allow: {choices: [a, a]}}",
+    *(f"{{allow: {{scripts: {value}}}}}" for value in ("Latin", "[]", "[latin]", "[Common]", "[Latin, Latin]")),
+    *(f"{{allow: {{token_ids: {value}}}}}" for value in ("1", "[]", "[-1]", "['1']", "[2147483648]")),
+    "{allow: {choices: [a], scripts: [Latin]}}",
+    "{allow: {choices: [a], token_ids: [1]}}",
+    "{allow: {choices: [a], match: word}}",
+    "{allow: {choices: [a]}, action: redact}",
     # rewrites
     *(
         f"{{rewrite: {value}}}"
         for value in ("upper", "{}", "{to: UPPER}", "{to: }", "{to: [upper]}", "{to: upper, at: 0}")
     ),
     # what every kind may have
+    *(f"{{min_tokens: 1, channel: {channel}}}" for channel in ("thoughts", "All", "~", "[all]", "1")),
     *(f"{{min_tokens: 1, when: {value}}}" for value in ("cuda", "{}", "~", "{device: cuda}", "{device: []}")),
+    *(f"{{min_tokens: 1, when: {{model: {value}}}}}" for value in ("a", "[]", "['']", "[' ']", "[1]", "~")),
+    *(
+        f"{{min_tokens: 1, when: {{vocabulary: {value}}}}}"
+        for value in ("abcdef01", "[]", "[abc]", "[xyzxyzxyz]", "[12345678]", "['" + "0" * 65 + "']")
+    ),
     *(f"{{min_tokens: 1, when: {{device: [{device}]}}}}" for device in ("gpu", "CUDA", "rocm", "0")),
     "{min_tokens: 1, when: {devices: [cpu]}}",
     *(f"{{min_tokens: 1, mode: {mode}}}" for mode in ("off", "true", "~", "[enforce]")),
     # not yet
-    "{ban: {regex: ['a+']}}",
-    "{ban: {scripts: [Han]}}",
-    "{ban: {phrases: [a]}, channel: answer}",
     "{min_tokens: 1, mode: shadow}",
-    "{min_tokens: 1, channel: all}",
-    "{allow: {choices: ['yes', 'no']}}",
-    "{force: {text: a, at: end}}",
-    "{force: {text: a, after: b}}",
-    "{force: {text: {param: s}, at: start}}",
-    "{min_tokens: 1, when: {model: ['a*']}}",
-    "{min_tokens: 1, when: {vocabulary: abc}}",
 )

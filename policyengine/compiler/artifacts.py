@@ -15,7 +15,17 @@ from policyengine.compiler.templates import render
 from policyengine.language.packages import package_problem
 from policyengine.requests import request_schema
 from policyengine.runtime.bundle import ARRAYS, MANIFEST, to_files
-from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, MinTokensPlan, Program, RulePlan
+from policyengine.runtime.program import (
+    AllowPlan,
+    BanPlan,
+    BiasPlan,
+    ForcePlan,
+    MinTokensPlan,
+    Program,
+    RewritePlan,
+    RuleBody,
+    RulePlan,
+)
 
 REPORT = "REPORT.md"
 # Target: its module in the package, its configuration file (the LLM API has none), and the templates of both.
@@ -27,6 +37,15 @@ MODULES = {
 CONFIGS = {
     "vllm": ("vllm/config.yaml", "vllm_config.yaml.j2"),
     "trtllm": ("trtllm/config.yaml", "trtllm_config.yaml.j2"),
+}
+
+_KINDS: dict[type[RuleBody], str] = {
+    AllowPlan: "allow",
+    BanPlan: "ban",
+    BiasPlan: "bias",
+    ForcePlan: "force",
+    MinTokensPlan: "min_tokens",
+    RewritePlan: "rewrite",
 }
 
 Tree = dict[str, bytes]
@@ -78,10 +97,7 @@ def build(program: Program, *, targets: Iterable[str], package: str, with_wheel:
 
 def kind(rule: RulePlan) -> str:
     """The key of a rule's kind, as in a policy file."""
-    for cls, name in ((BanPlan, "ban"), (ForcePlan, "force"), (MinTokensPlan, "min_tokens"), (BiasPlan, "bias")):
-        if isinstance(rule.body, cls):
-            return name
-    return "rewrite"
+    return next(name for cls, name in _KINDS.items() if isinstance(rule.body, cls))
 
 
 def rule_name(program: Program, rule: RulePlan) -> str:

@@ -6,7 +6,7 @@ in a vocabulary, is decided when it is known: by the session and by binding.
 
 from __future__ import annotations
 
-from policyengine.compiler.shown import banned_in
+from policyengine.compiler.shown import Place, banned_in, contains, forced_texts
 from policyengine.compiler.work import Source, Work
 from policyengine.language.diagnostics import Label, diagnostic, quoted
 from policyengine.language.policyset import Ban, Force, Rewrite
@@ -61,41 +61,39 @@ def check_forced_texts(work: Work) -> None:
     """A forced text that holds a phrase which is masked, or which ends the answer, whenever it is written."""
     for index, source in enumerate(work.sources):
         body = source.rule.body
-        if not isinstance(body, Force) or not isinstance(body.text, str):
-            continue
-        for hit in banned_in(work, index, body.text, "start" if body.at in ("start", 0) else "middle"):
-            ban = work.sources[hit.rule]
-            if _kind(ban) == "redact":
-                continue  # the text level can do that to a forced text as to any other
-            work.diagnostics.append(
-                diagnostic(
-                    "forced-contains-banned",
-                    f"`{work.name(source)}` forces {quoted(body.text)}, which contains {quoted(hit.phrase.text)}, a "
-                    f"phrase that `{work.name(ban)}` bans",
-                    body.span or source.rule.body_span,
-                    labels=[Label(hit.phrase.span, "banned here")],
-                    hint="the ban wins over everything, so that the text could never be written: force another text, "
-                    "or ban less",
+        for text in forced_texts(work, source):
+            assert isinstance(body, Force)
+            place: Place = "start" if body.at in ("start", 0) else "end" if body.at == "end" else "middle"
+            for hit in banned_in(work, index, text, place):
+                ban = work.sources[hit.rule]
+                if _kind(ban) == "redact":
+                    continue  # the text level can do that to a forced text as to any other
+                work.diagnostics.append(
+                    diagnostic(
+                        "forced-contains-banned",
+                        f"`{work.name(source)}` forces {quoted(text)}, which {contains(work, hit)}",
+                        body.span or source.rule.body_span,
+                        labels=[Label(hit.phrase.span, "banned here")],
+                        hint="the ban wins over everything, so that the text could never be written: force another "
+                        "text, or ban less",
+                    )
                 )
-            )
 
 
 def check_shown_texts(work: Work) -> None:
     """A replacement or closing message that would itself show a banned phrase to the client."""
     for index, source in enumerate(work.sources):
         body = source.rule.body
-        if not isinstance(body, Ban) or not body.phrases or not body.fallback.text:
+        if not isinstance(body, Ban) or body.token_ids or not body.fallback.text:
             continue
         shown, kind = body.fallback.text, body.fallback.kind
         for hit in banned_in(work, index, shown, "alone"):
-            ban = work.sources[hit.rule]
             what = "replacement" if kind == "redact" else "message"
             place = source.rule.action_span if body.action.kind != "avoid" else None
             work.diagnostics.append(
                 diagnostic(
                     "message-contains-banned",
-                    f"the {what} {quoted(shown)} of `{work.name(source)}` contains {quoted(hit.phrase.text)}, a phrase "
-                    f"that `{work.name(ban)}` bans",
+                    f"the {what} {quoted(shown)} of `{work.name(source)}` {contains(work, hit)}",
                     place or source.rule.body_span,
                     labels=[Label(hit.phrase.span, "banned here")],
                     hint=f"choose another {what}: it is shown to the client",
@@ -128,5 +126,7 @@ def _kind(source: Source) -> str:
 
 def _what(force: Force) -> str:
     value = f"token {force.token_id}" if force.text is None else f"text {quoted(str(force.text))}"
-    where = {"start": "at the start", "every": "at every position"}.get(str(force.at), f"at position {force.at}")
-    return f"{value} {where}"
+    if force.after is not None:
+        return f"{value} after {quoted(force.after.text)}"
+    named = {"start": "at the start", "end": "at the end", "every": "at every position"}
+    return f"{value} {named.get(str(force.at), f'at position {force.at}')}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from policyengine.language.diagnostics import Diagnostic, diagnostic
-from policyengine.language.policyset import Policy, PolicySet, Rule, Span
+from policyengine.language.policyset import Ban, Policy, PolicySet, Rule, Span
 from policyengine.runtime.program import BanPlan, PolicyPlan, Program, RewritePlan, RulePlan
 
 # Every target of the language, in the order in which tables show them.
@@ -83,8 +83,9 @@ def _trtllm(rule: RulePlan, policy: PolicyPlan) -> Level:
         return Level("not enforced", "the hook sees text, not tokens")
     if rule.when.device and "cuda" not in rule.when.device:  # the engine runs nowhere else
         return Level("inactive", _only_on(rule))
-    if rule.when.device:
-        return Level("not enforced", "the hook does not know its device, which `when` asks for")
+    if not rule.when.always:
+        asked = [name for name in ("device", "model", "vocabulary") if getattr(rule.when, name)]
+        return Level("not enforced", f"the hook does not know its {' and '.join(asked)}, which `when` asks for")
     if isinstance(rule.body, RewritePlan):
         return Level("text")
     return Level("text", f"fallback: {rule.body.text_action.kind}" if rule.body.avoid else rule.body.text_action.kind)
@@ -104,7 +105,13 @@ def _trtllm_llm(rule: RulePlan, policy: PolicyPlan) -> Level:
 
 
 def _only_on(rule: RulePlan) -> str:
-    return f"on {' and '.join(rule.when.device)} only" if rule.when.device else ""
+    """What `when` asks for, in words; empty where it asks for nothing."""
+    when = rule.when
+    parts = [f"on {' and '.join(when.device)} only"] if when.device else []
+    parts += [f"for {' and '.join(when.model)} only"] if when.model else []
+    digests = " and ".join(digest[:12] for digest in when.vocabulary)
+    parts += [f"with the vocabulary {digests} only"] if digests else []
+    return ", ".join(parts)
 
 
 _ENGINES: Mapping[str, Callable[[RulePlan, PolicyPlan], Level]] = {
@@ -142,7 +149,8 @@ def findings(
         policy = said[plan.name]
         for target, level in row.items():
             if level.how == "not enforced":
-                helps = [_other_way(rule, target, level, row), advice]
+                where = next(one for one in policy.rules if one.id == rule.id)
+                helps = [_other_way(where, target, level, row), advice]
                 one = _not_enforceable(policy, rule, target, level, helps, allow_unenforced)
                 found[one.span, target] = one
         if row and all(level.how == "left out" for level in row.values()):
@@ -174,11 +182,12 @@ def _not_enforceable(
     )
 
 
-def _other_way(rule: RulePlan, target: str, level: Level, row: Mapping[str, Level]) -> str:
+def _other_way(rule: Rule, target: str, level: Level, row: Mapping[str, Level]) -> str:
     """What to write instead of what a target cannot do."""
     rest = [other for other, its in row.items() if its.how not in ("not enforced", "left out")]
     leave = f"give the policy `targets: [{', '.join(rest)}]`: `{target}` will then not hold it"
-    ways = ["use `action: avoid`"] if level.blame == "action" else []
+    can_mask = not isinstance(rule.body, Ban) or all(one.regular for one in rule.body.expressions)
+    ways = ["use `action: avoid`"] if level.blame == "action" and can_mask else []
     if rest:
         ways.append(leave)
     return "; or ".join(ways) or f"leave `{target}` out of the `targets`"

@@ -21,13 +21,15 @@ def lower_rules(work: Work) -> None:
         for index, policy in enumerate(work.policies)
         for rule in sorted(policy.rules, key=lambda rule: rule.id)
     )
+    markers = work.given.project.reasoning is not None  # without them every channel is the whole output
     work.rules = tuple(
         plan.RulePlan(
             policy=source.policy,
             id=source.rule.id,
             line=source.rule.span.line,
             body=_body(source.rule),
-            when=plan.WhenPlan(tuple(sorted(source.rule.when.device))),
+            when=_when(source.rule.when),
+            channel=source.rule.channel if markers else "all",
         )
         for source in work.sources
     )
@@ -71,12 +73,19 @@ def _body(rule: said.Rule) -> plan.RuleBody:
     if isinstance(body, said.Force):
         text = param(body.text) if isinstance(body.text, said.ParamRef) else body.text
         token = param(body.token_id) if isinstance(body.token_id, said.ParamRef) else body.token_id
-        return plan.ForcePlan(text, token, body.at)
+        return plan.ForcePlan(text, token, body.at, body.after.text if body.after else None)
     if isinstance(body, said.MinTokens):
         return plan.MinTokensPlan(param(body.n) if isinstance(body.n, said.ParamRef) else body.n)
     if isinstance(body, said.Bias):
         return plan.BiasPlan(tuple(sorted(((token, weight(value)) for token, value in body.token_ids), key=_token)))
+    if isinstance(body, said.Allow):
+        choices, scripts = ([one.text for one in part] for part in (body.choices, body.scripts))
+        return plan.AllowPlan(tuple(choices), tuple(sorted(scripts)), tuple(sorted(set(body.token_ids))))
     return plan.RewritePlan(body.to)
+
+
+def _when(when: said.When) -> plan.WhenPlan:
+    return plan.WhenPlan(*(tuple(sorted(set(part))) for part in (when.device, when.model, when.vocabulary)))
 
 
 def _text_action(action: said.Action, rule: str) -> plan.TextAction:

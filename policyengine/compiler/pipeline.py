@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from policyengine.compiler.allowed import check_allowed, check_forced_allowed
 from policyengine.compiler.components import build_components
 from policyengine.compiler.contradictions import (
     check_forced_texts,
@@ -19,7 +20,7 @@ from policyengine.language.diagnostics import PolicyError
 from policyengine.language.policyset import PolicySet
 from policyengine.requests import build_parser
 from policyengine.runtime.digest import program_digest
-from policyengine.runtime.program import Program
+from policyengine.runtime.program import Program, Reasoning
 
 Pass = Callable[[Work], None]
 
@@ -33,6 +34,8 @@ PASSES: tuple[Pass, ...] = (
     check_forced_texts,
     check_shown_texts,
     check_rewrites,
+    check_allowed,
+    check_forced_allowed,
 )
 
 
@@ -58,12 +61,14 @@ def analyse(policies: PolicySet) -> Work:
 
 def assemble(work: Work) -> Program:
     """The program of finished work. Where something is wrong with it, it only serves to find out more."""
-    hold = work.given.project.max_hold
+    hold, markers = work.given.project.max_hold, work.given.project.reasoning
+    reasoning = Reasoning(markers.start, markers.end) if markers else None
     return Program(
         policies=work.plans,
         rules=work.rules,
         components=work.components,
         max_hold=hold,
-        digest=program_digest(work.plans, work.rules, work.components, hold),
+        digest=program_digest(work.plans, work.rules, work.components, hold, reasoning),
         parse_request=build_parser(work.plans),
+        reasoning=reasoning,
     )

@@ -9,8 +9,9 @@ from typing import Literal
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.threads import State, ThreadAutomaton
 from policyengine.automata.unicode_data import join_class
-from policyengine.compiler.work import Work
-from policyengine.language.policyset import Phrase
+from policyengine.compiler.work import Source, Work
+from policyengine.language.diagnostics import quoted
+from policyengine.language.policyset import Ban, Force, Phrase
 from policyengine.runtime.program import Automaton
 
 # How much is known of what stands around the text:
@@ -30,6 +31,20 @@ class Hit:
     phrase: Phrase
 
 
+def forced_texts(work: Work, source: Source) -> list[str]:
+    """What a force certainly writes, or may: its text, or what a parameter has for a default and choices."""
+    body = source.rule.body
+    if not isinstance(body, Force) or body.text is None:
+        return []
+    if isinstance(body.text, str):
+        return [body.text]
+    parameter = work.policies[source.policy].parameters.get(body.text.name)
+    if parameter is None:
+        return []  # reported by the language
+    default = [parameter.default] if isinstance(parameter.default, str) else []
+    return list(dict.fromkeys(text for text in (*default, *(parameter.choices or ())) if text))
+
+
 def banned_in(work: Work, source: int, text: str, place: Place) -> Iterator[Hit]:
     """Bans that act together with the rule `source` and match within the text; each once, with its first phrase."""
     if not text:
@@ -43,6 +58,18 @@ def banned_in(work: Work, source: int, text: str, place: Place) -> Iterator[Hit]
             if rule not in seen and work.together(work.sources[source], work.sources[rule]):
                 seen.add(rule)
                 yield Hit(rule, phrases[pattern])
+
+
+def contains(work: Work, hit: Hit) -> str:
+    """What a text holds, in words that go on from it."""
+    rule = work.sources[hit.rule]
+    shown, name = quoted(hit.phrase.text), f"`{work.name(rule)}`"
+    body = rule.rule.body
+    if isinstance(body, Ban) and body.expressions:
+        return f"holds a match of {shown}, an expression that {name} bans"
+    if isinstance(body, Ban) and body.scripts:
+        return f"holds a character of {shown}, a script that {name} bans"
+    return f"contains {shown}, a phrase that {name} bans"
 
 
 def _matches(automaton: Automaton, text: str, place: Place, *, masks: bool) -> set[int]:

@@ -133,6 +133,8 @@ def explain(error: Any, root: Node, key: Scalar | None, source: Source, report: 
         report.add("invalid-value", f"{place.subject} must be {words} {_plain(context[bound])}, not {number}", span)
     elif kind == "finite_number":
         report.add("invalid-value", f"{place.subject} must be a finite number, not {describe(place.node)}", span)
+    elif kind == "too_long":
+        report.add("over-limit", f"{place.subject} has more than {context['max_length']:,} items", span)
     elif kind == "too_short":
         report.add("invalid-value", f"{place.subject} is empty", span)
     else:

@@ -7,21 +7,23 @@ import re
 from typing import Any
 
 from policyengine.language import nodes
+from policyengine.language.diagnostics import visible
 from policyengine.language.nodes import Node, Scalar
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _WORDS = re.compile(r"(redact|terminate|block)[\s:]+(\S.*)", re.DOTALL)
 _GPU = ("gpu", "nvidia", "rocm", "amd", "hip")
+_DEVICES = ("cpu", "cuda", "hpu", "mps", "npu", "tpu", "xpu")
 _LONG = 60  # code points of a user's text that help repeats
 
 _MISSING = {
     "version": "add `version: 1`",
-    "at": "add `at: start`, or another position",
     "policy": "add `policy: a-name`",
 }
 
 _CHOICES = {
     "case": "sensitive: as written; insensitive: capitals and small letters are alike",
+    "channel": "answer or reasoning: that part of the output; all: both",
     "gaps": "spaces: a space stands for white space; punctuation: for punctuation too; letters: also between letters",
     "normalize": "nfkc: full-width letters and the like; marks: accents; confusables: look-alikes of other scripts",
 }
@@ -47,15 +49,22 @@ def value(path: list[Any], node: Node) -> str | None:
         return "give each rule an id: `my-rule: {ban: …}` in place of `- ban: …`"
     if last == "ban" and inner:
         return f"write `ban: {{phrases: [{inner}]}}`"
+    if last == "allow" and inner:
+        return f"write `allow: {{choices: [{inner}]}}`"
     if path[-2:] == ["bias", "phrases"] and isinstance(node, nodes.Sequence):
         first = node.items[0] if node.items else None
         return f"give each phrase a number: {{{_inner(first) or 'phrase'}: -4}}"
     text = node.text if isinstance(node, Scalar) else ""
+    if last == "regex" and text:
+        return "write a list, in single quotes: ['{}']".format(visible(text).replace("'", "''"))
     if last == "rewrite":
         return f"write `rewrite: {{to: {text if text in ('upper', 'lower', 'nothing') else 'upper'}}}`"
     if last == "when":
-        device = "cuda" if text.lower() in _GPU or not _NAME.fullmatch(text) else text.lower()
-        return f"write `when: {{device: [{device}]}}`"
+        if not text or text.lower() in (*_GPU, *_DEVICES):
+            return f"write `when: {{device: [{text.lower() if text.lower() in _DEVICES else 'cuda'}]}}`"
+        return (
+            f"write `when: {{model: [{_quoted(node)}]}}`" if isinstance(node, Scalar) and len(text) <= _LONG else None
+        )
     if last in ("action", "fallback"):
         words = _WORDS.fullmatch(text) if len(text) <= _LONG else None
         return f"write `{last}: {{{words[1]}: {_text(words[2])}}}`" if words else None

@@ -6,20 +6,9 @@ _REFUSED = "remove it: what this version cannot enforce is refused, never ignore
 
 # By key, or by value where a value is what is not there yet.
 INSTEAD = {
-    "regex": "write what it stands for under `phrases`, or in a file for `phrases_from`; `match: prefix` and "
-    "`match: substring` cover endings and parts of words",
-    "scripts": "list the characters under `phrases`, or in a file for `phrases_from`, with `match: substring`",
-    "allow": "remove the rule, and ban what must not be written",
-    "channel": "remove it: the rule then holds for the whole output",
-    "reasoning": "remove it: rules then hold for the whole output",
     "shadow": "remove it: a rule acts as soon as it is loaded; try it on a server for tests first",
-    "at: end": "use `at: start`, or a position in tokens",
-    "after": "use `at: start`, or a position in tokens",
-    "when.model": "remove it, and compile the policy for the servers of that model alone",
-    "when.vocabulary": "remove it, and compile the policy for the servers of that model alone",
     "assigned": "use `always` and compile the policy for those servers alone, or `on_request`, which clients choose",
     "assignments": "remove it, and compile a bundle for each kind of server",
-    "{param: name}` for `text": "write the text itself; for several texts, a policy with `activation: on_request` each",
     "lint": "remove it, and use the options of `policyengine check`: --select, --ignore, --fail-level",
 }
 

@@ -25,6 +25,12 @@ PHRASES: Final = Limit(500_000, "phrases in one rule", "binding 100,000 phrases 
 PHRASE_LENGTH: Final = Limit(
     4_096, "code points in a phrase", "the default of `max_hold`: a longer match could not be held back in a stream"
 )
+EXPRESSIONS: Final = Limit(10_000, "expressions in one rule", "each is compiled; words belong under `phrases`")
+EXPRESSION_LENGTH: Final = Limit(4_096, "code points in an expression", "what is longer is reviewed by nobody")
+EXPRESSION_EXPANDED: Final = Limit(
+    100_000, "code points in an expression once its repeats are written out", "compiling writes them out, in memory"
+)
+CHOICES: Final = Limit(10_000, "choices in one rule", "every ban is looked for in each of them")
 TEXT_LENGTH: Final = Limit(65_536, "code points in one text", "messages and forced text go out with every answer")
 EXPANDED: Final = Limit(
     16 * 2**20, "code points after variables are replaced", "short files must not grow without end through variables"

@@ -11,12 +11,12 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from policyengine.language import limits, nodes, parameters
 from policyengine.language.diagnostics import Label, listed, quoted
 from policyengine.language.explain import describe
-from policyengine.language.instead import INSTEAD, instead_of, odd_character, other_tool
+from policyengine.language.instead import odd_character, other_tool
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.phrase_lists import PhraseLists
 from policyengine.language.policyset import Policy, Rule, Target
 from policyengine.language.reading import Reading
-from policyengine.language.rules import KINDS, LATER, Context, Kind
+from policyengine.language.rules import KINDS, Context, Kind
 from policyengine.language.rules.base import MODE
 from policyengine.language.strict import Strict, later, problem
 
@@ -145,6 +145,7 @@ def _rule(
         kind=kind.key,
         body=kind.build(form, Context(reading, rule_id, node, lists, uses)),
         when=form.condition(),
+        channel=form.channel or kind.channel,
         span=reading.span(key),
         body_span=reading.span(body_key),
         action_span=reading.span(action) if action else None,
@@ -175,14 +176,10 @@ def _fallen_out(node: nodes.Mapping, reading: Reading) -> set[str]:
 
 def _kind(rule_id: str, key: Scalar, node: nodes.Mapping, reading: Reading) -> Kind | None:
     """The kind of a rule: the one of its keys that names a kind."""
-    found = [name for name in node.entries if name in KINDS or name in LATER]
-    if len(found) == 1 and found[0] in KINDS:
-        return KINDS[str(found[0])]
+    found = [name for name in node.entries if name in KINDS]
     if len(found) == 1:
-        later_kind = str(found[0])
-        message = f"`{later_kind}` is not supported yet"
-        reading.add("not-yet-supported", message, node.entries[later_kind][0], hint=instead_of(later_kind))
-    elif found:
+        return KINDS[str(found[0])]
+    if found:
         first, *more = (node.entries[name][0] for name in found)
         reading.add(
             "conflicting-keys",
@@ -203,9 +200,6 @@ def _hinted(node: nodes.Mapping, reading: Reading) -> bool:
         near = difflib.get_close_matches(str(name)[:100], [*KINDS], n=1)
         inside = [kind.key for kind in KINDS.values() if name in kind.body_keys()]
         tool = other_tool(str(name))
-        if name in INSTEAD:
-            reading.add("not-yet-supported", f"`{name}` is not supported yet", key, hint=instead_of(str(name)))
-            return True
         if name == "<<":
             hint = "merge keys are not part of the language"
         elif odd := odd_character(key.text):

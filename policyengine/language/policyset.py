@@ -13,6 +13,7 @@ from typing import Literal
 Target = Literal["vllm", "trtllm", "trtllm-llm"]
 Gaps = Literal["spaces", "punctuation", "letters", "literal"]
 Activation = Literal["always", "assigned", "on_request"]
+Channel = Literal["all", "answer", "reasoning"]
 ActionKind = Literal["avoid", "redact", "terminate", "block"]
 
 
@@ -58,6 +59,15 @@ class Phrase:
 
 
 @dataclass(frozen=True, slots=True)
+class Expression:
+    """A regular expression as written. Not `regular`: no automaton can read it, so that it only acts on text."""
+
+    text: str
+    span: Span
+    regular: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PhraseOptions:
     """How phrases are compared with text (design 3.1); shared by `ban` and `bias`."""
 
@@ -82,13 +92,15 @@ class When:
     """Engine facts a rule needs, decided once at start. An empty tuple puts no condition."""
 
     device: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()  # shell globs on the served model's name
+    vocabulary: tuple[str, ...] = ()  # the first hexadecimal digits of a vocabulary's digest, small letters
 
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """`ban:` with its action. Exactly one of `phrases` and `token_ids` is not empty.
+    """`ban:` with its action. Exactly one of `phrases`, `expressions`, `scripts` and `token_ids` is not empty.
 
-    exceptions: phrases in which the others do not count.
+    exceptions: phrases in which the others do not count. scripts: Unicode's long names.
     """
 
     phrases: tuple[Phrase, ...]
@@ -97,16 +109,19 @@ class Ban:
     action: Action
     fallback: Action  # what a text-only engine does in place of avoid; equals `action` for text actions
     exceptions: tuple[Phrase, ...] = ()
+    expressions: tuple[Expression, ...] = ()
+    scripts: tuple[Phrase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Force:
-    """`force:`. Exactly one of `text` and `token_id` is set."""
+    """`force:`. Exactly one of `text` and `token_id` is set, and one of `at` and `after`."""
 
     text: str | ParamRef | None
     token_id: int | ParamRef | None
-    at: Literal["start", "every"] | int
+    at: Literal["start", "end", "every"] | int | None
     span: Span | None = None  # of the text or the id, as written
+    after: Phrase | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +147,16 @@ class Rewrite:
     to: Literal["upper", "lower", "nothing"]
 
 
-Body = Ban | Force | MinTokens | Bias | Rewrite
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """`allow:`. Exactly one of the three is not empty. scripts: Unicode's long names."""
+
+    choices: tuple[Phrase, ...]
+    scripts: tuple[Phrase, ...]
+    token_ids: tuple[int, ...]
+
+
+Body = Ban | Force | MinTokens | Bias | Rewrite | Allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +168,13 @@ class Rule:
     """
 
     id: str
-    kind: Literal["ban", "force", "min_tokens", "bias", "rewrite"]
+    kind: Literal["ban", "force", "min_tokens", "bias", "rewrite", "allow"]
     body: Body
     when: When
     span: Span
     body_span: Span
     action_span: Span | None = None
+    channel: Channel = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,13 +194,22 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Reasoning:
+    """The texts between which a model reasons."""
+
+    start: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
-    """`policyengine.yaml`, or its defaults."""
+    """`policyengine.yaml`, or its defaults. reasoning None: every channel is the whole output."""
 
     targets: tuple[Target, ...] = ("vllm", "trtllm")
     package: str = "policy_bundle"
     variables: Mapping[str, str] = field(default_factory=dict)
     max_hold: int = 4096
+    reasoning: Reasoning | None = None
 
 
 @dataclass(frozen=True, slots=True)

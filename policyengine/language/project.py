@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from policyengine.language import limits, nodes
 from policyengine.language.diagnostics import quoted
 from policyengine.language.packages import NAME as PACKAGE_NAME
 from policyengine.language.packages import package_problem
 from policyengine.language.policy import VERSION, Targets, Version
-from policyengine.language.policyset import Project
+from policyengine.language.policyset import Project, Reasoning
 from policyengine.language.reading import Reading
 from policyengine.language.strict import Refusal, Strict, not_yet, problem
 from policyengine.language.variables import NAME
@@ -25,6 +25,33 @@ def _package(name: str) -> str:
     if problem_found:
         raise problem("invalid-value", problem_found)
     return name
+
+
+def _marker(text: str) -> str:
+    if not text.strip():
+        raise problem("invalid-value", "a marker must not be blank", hint="write what the model writes: `<think>`")
+    return text
+
+
+Marker = Annotated[
+    str,
+    Field(max_length=limits.NAME_LENGTH.default),
+    AfterValidator(_marker),
+    Field(json_schema_extra={"pattern": r"\S"}),
+]
+
+
+class ReasoningForm(Strict):
+    """What a model writes around its reasoning."""
+
+    start: Marker = Field(description="What the model writes before it reasons, such as <think>.")
+    end: Marker = Field(description="What it writes before its answer, such as </think>.")
+
+    @model_validator(mode="after")
+    def _differ(self) -> ReasoningForm:
+        if self.start == self.end:
+            raise problem("invalid-value", "`start` and `end` are the same", keys=["start", "end"])
+        return self
 
 
 class ProjectForm(Strict):
@@ -48,13 +75,18 @@ class ProjectForm(Strict):
         "on the command line goes first.",
         json_schema_extra={"propertyNames": {"pattern": f"^{NAME.pattern}$"}},
     )
+    reasoning: ReasoningForm | None = Field(
+        None,
+        description="How a model marks its reasoning, so that a rule can be about the answer alone, or the reasoning. "
+        "Without it every rule is about the whole output.",
+    )
     max_hold: Annotated[int, Field(ge=1, le=limits.MAX_HOLD.default)] = Field(
         4096,
         description="How many code points of an answer may be held back at most while they could be the start of a "
         "match. Beyond it the answer is ended.",
     )
 
-    refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(key) for key in ("reasoning", "assignments", "lint")}
+    refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(key) for key in ("assignments", "lint")}
 
 
 def read_project(root: nodes.Mapping, reading: Reading) -> Project | None:
@@ -68,4 +100,11 @@ def read_project(root: nodes.Mapping, reading: Reading) -> Project | None:
                 reading.add("invalid-value", f"{quoted(name)} is no name for a variable", key, hint=hint)
     if form is None:
         return None
-    return Project(tuple(form.targets), form.package, dict(form.variables), form.max_hold)
+    markers = form.reasoning
+    return Project(
+        targets=tuple(form.targets),
+        package=form.package,
+        variables=dict(form.variables),
+        max_hold=form.max_hold,
+        reasoning=Reasoning(markers.start, markers.end) if markers else None,
+    )

@@ -30,8 +30,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 # changes the files by giving another order.
 _KEYWORDS = (
     "$schema title description type const enum default minimum maximum minLength maxLength pattern patternErrorMessage "
-    "minItems uniqueItems items minProperties maxProperties propertyNames properties additionalProperties required "
-    "dependentRequired dependentSchemas anyOf oneOf allOf not if then $ref $defs"
+    "minItems maxItems uniqueItems items minProperties maxProperties propertyNames properties additionalProperties "
+    "required dependentRequired dependentSchemas anyOf oneOf allOf not if then $ref $defs"
 )
 _ORDER = _KEYWORDS.split()
 _OF_SCHEMAS = ("properties", "dependentSchemas", "$defs")  # keywords whose value is a mapping of names to schemas

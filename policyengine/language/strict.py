@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
+from policyengine.language.diagnostics import quoted
 from policyengine.language.instead import instead_of
 
 
@@ -110,12 +111,22 @@ def later(*values: str) -> Callable[[Any], Any]:
     return check
 
 
-def one_of(data: BaseModel, *keys: str, what: str) -> None:
-    """Raise unless exactly one of these keys was given."""
+def distinct(texts: list[str]) -> list[str]:
+    """An after-validator: no text is written twice."""
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen:
+            raise problem("invalid-value", f"{quoted(text)} is written twice")
+        seen.add(text)
+    return texts
+
+
+def one_of(data: BaseModel, *keys: str, what: str, hint: str | None = None) -> None:
+    """Raise unless exactly one of these keys was given. hint: for where none was."""
     given = [key for key in keys if key in data.model_fields_set]
     names = ", ".join(f"`{key}`" for key in keys[:-1]) + f" or `{keys[-1]}`"
     if not given:
-        raise problem("missing-key", f"{what} needs {names}")
+        raise problem("missing-key", f"{what} needs {names}", hint=hint)
     if len(given) > 1:
         given_names = " and ".join(f"`{key}`" for key in given)
         raise problem("conflicting-keys", f"{given_names} exclude each other", hint=f"{what} has {names}", keys=given)

@@ -28,7 +28,10 @@ POLICY, PROJECT, TEST = (Draft202012Validator(SCHEMAS[name]) for name in SCHEMAS
 
 # What a schema cannot know: whether parameters are declared and fit, whether files exist, whether defaults lie within
 # their limits.
-MEANING = {"undeclared-parameter", "parameter-misfit", "default-out-of-limits", "unreadable-file"}
+MEANING = {
+    *("undeclared-parameter", "parameter-misfit", "default-out-of-limits", "unreadable-file"),
+    *("invalid-regex", "irregular-regex"),
+}
 # What is wrong before there is a value that a schema could judge.
 YAML = {
     "yaml-syntax",
@@ -138,9 +141,8 @@ def test_the_choices_of_a_key_are_explained() -> None:
 
 
 def test_what_is_not_enforced_yet_is_not_offered() -> None:
-    later = {"regex", "scripts", "channel", "allow", "after", "model", "vocabulary"}
-    later |= {"reasoning", "assignments", "lint"}
-    later_values = {"assigned", "shadow", "end"}
+    later = {"assignments", "lint"}
+    later_values = {"assigned", "shadow"}
     for name, found in SCHEMAS.items():
         assert not later & {key for _, key, _ in keys(found)}, name
         for _, key, described in keys(found):
@@ -204,6 +206,8 @@ def test_the_goldens(golden: Path, tmp_path: Path) -> None:
         folder = tmp_path / name.replace("/", "-")
         folder.mkdir()
         project = name.endswith("policyengine.yaml")
+        if project and golden.stem == "reasoning":
+            continue  # two markers that are the same: a schema cannot compare values
         names = refused(folder, data, "policyengine.yaml" if project else "policy.yaml")
         agree(PROJECT if project else POLICY, decoded, names)
 
@@ -216,7 +220,7 @@ ODD = st.sampled_from(
         *([], {}, ["a"], [1], [[]], {"param": "n"}, {"param": "t"}, {"a": 1}, {1: 1}, {"redact": "a"}),
     )
 ).map(copy.deepcopy)
-KEYS = sorted({key for found in SCHEMAS.values() for _, key, _ in keys(found)} | {"allow", "x"})
+KEYS = sorted({key for found in SCHEMAS.values() for _, key, _ in keys(found)} | {"x"})
 
 
 def places(data: Any) -> Iterator[tuple[Any, Any]]:

@@ -208,4 +208,15 @@ CODES: tuple[Code, ...] = (
             ("b/" + POLICY, "version: 1\npolicy: other\n" + _BAN),
         ),
     ),
+    Code(
+        "PE024",
+        "invalid-regex",
+        "error",
+        "a regular expression that cannot be read, or that matches the empty text",
+        """Expressions are in the syntax of Python's `re`, with `\\p{Han}` for classes of Unicode. One that matches the
+        empty text would match everywhere. The caret stands below the character that the message is about, where the
+        value is written on one line without escapes of YAML.""",
+        bad=policy("keys: {ban: {regex: ['AKIA[0-9A-Z{16}']}}"),
+        good=policy("keys: {ban: {regex: ['AKIA[0-9A-Z]{16}']}}"),
+    ),
 )

@@ -161,4 +161,38 @@ CODES: tuple[Code, ...] = (
         bad=whole(HEAD + "parameters:\n  policies: {type: integer}\nrules:\n  a: {min_tokens: {param: policies}}\n"),
         good=whole(HEAD + "parameters:\n  least: {type: integer}\nrules:\n  a: {min_tokens: {param: least}}\n"),
     ),
+    Code(
+        "PE120",
+        "irregular-regex",
+        "error",
+        "an expression that no automaton can read, in a rule that masks tokens",
+        """A mask must know, before each token, which tokens would complete a match, and that takes an automaton. A
+        back-reference, a look-ahead or a look-behind cannot be made into one. A text action (redact, terminate, block)
+        takes any expression: it is then searched in the text, under a time limit.""",
+        bad=policy(r"twice: {ban: {regex: ['(\w+) \1']}}", _VLLM),
+        good=policy(r"twice: {ban: {regex: ['(\w+) \1']}, action: redact}", _TRTLLM),
+    ),
+    Code(
+        "PE121",
+        "nothing-allowed",
+        "error",
+        "rules that are active together leave nothing that the output could be",
+        """Several `allow` rules hold at once, and bans win over them: choices that hold a banned phrase are left out,
+        and so are those that another `allow` does not allow. If that leaves nothing, no answer could be written. Ban
+        less, or allow more.""",
+        bad=policy('verdict: {allow: {choices: ["yes", "no"]}}\nnames: {ban: {phrases: ["yes", "no"]}}', _VLLM),
+        good=policy('verdict: {allow: {choices: ["yes", "no"]}}\nnames: {ban: {phrases: ["maybe"]}}', _VLLM),
+    ),
+    Code(
+        "PE122",
+        "forced-not-allowed",
+        "error",
+        "a forced text or token that an `allow` active with it does not allow",
+        """Everything that an `allow` does not name is masked, and so what is forced could never be written. Allow it,
+        or force something else.""",
+        bad=policy('verdict: {allow: {choices: ["yes", "no"]}}\nopening: {force: {text: "So: ", at: start}}', _VLLM),
+        good=policy(
+            'verdict: {allow: {choices: ["So: yes", "So: no"]}}\nopening: {force: {text: "So: ", at: start}}', _VLLM
+        ),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policyengine.language.rules import ban, bias, force, min_tokens, rewrite
+from policyengine.language.rules import allow, ban, bias, force, min_tokens, rewrite
 from policyengine.language.rules.base import Context, Kind
 
 KINDS: dict[str, Kind] = {
@@ -13,10 +13,8 @@ KINDS: dict[str, Kind] = {
         min_tokens.KIND,
         bias.KIND,
         rewrite.KIND,
+        allow.KIND,
     )
 }
 
-# Kinds that a later version enforces.
-LATER = ("allow",)
-
-__all__ = ["KINDS", "LATER", "Context", "Kind"]
+__all__ = ["KINDS", "Context", "Kind"]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from policyengine.language import limits, nodes
 from policyengine.language.diagnostics import quoted
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.parameters import Use
 from policyengine.language.phrase_lists import PhraseLists
-from policyengine.language.policyset import Body, ParamRef, When
+from policyengine.language.policyset import Body, Channel, ParamRef, When
 from policyengine.language.reading import Reading
-from policyengine.language.strict import Refusal, Strict, later, not_yet, problem
+from policyengine.language.strict import Refusal, Strict, later, problem
 
 MODE = "enforce (default): the rule acts."
 
@@ -40,14 +41,48 @@ def _device(value: Any) -> Any:
     return value
 
 
-class WhenForm(Strict):
-    """`when:`. PyTorch's names of devices; ROCm calls itself cuda."""
+def _glob(text: str) -> str:
+    if not text.strip():
+        raise problem("invalid-value", "the name of a model is blank", hint="`*` stands for any number of characters")
+    return text
 
-    device: Annotated[list[Annotated[Device, BeforeValidator(_device)]], Field(min_length=1)] = Field(
-        description="The kinds of device, in PyTorch's names; AMD's GPUs are cuda too. On others the rule is inactive."
+
+def _digest(text: str) -> str:
+    if not _DIGEST.fullmatch(text):
+        hint = "8 to 64 hexadecimal digits in quotes: the head of the `digest` of a `policyengine.Vocabulary`"
+        raise problem("invalid-value", f"{quoted(text)} is no digest of a vocabulary", hint=hint)
+    return text.lower()
+
+
+_DIGEST = re.compile("[0-9A-Fa-f]{8,64}")
+Glob = Annotated[str, AfterValidator(_glob), Field(json_schema_extra={"pattern": r"\S"})]
+Digest = Annotated[str, AfterValidator(_digest), Field(json_schema_extra={"pattern": f"^{_DIGEST.pattern}$"})]
+
+
+class WhenForm(Strict):
+    """`when:`. All that is named must hold; of a list, any one. PyTorch's names of devices; ROCm calls itself cuda."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    device: Annotated[list[Annotated[Device, BeforeValidator(_device)]], Field(min_length=1)] | None = Field(
+        None,
+        description="The kinds of device, in PyTorch's names; AMD's GPUs are cuda too. On others the rule is inactive.",
+    )
+    model: Annotated[list[Glob], Field(min_length=1)] | None = Field(
+        None,
+        description="Names that the model is served under; * stands for any characters. For others the rule is "
+        "inactive.",
+    )
+    vocabulary: Annotated[list[Digest], Field(min_length=1)] | None = Field(
+        None,
+        description="Digests of vocabularies, the first 8 digits or more. With others the rule is inactive.",
     )
 
-    refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(f"when.{key}") for key in ("model", "vocabulary")}
+    @model_validator(mode="after")
+    def _given(self) -> WhenForm:
+        if not self.model_fields_set:
+            raise problem("missing-key", "`when` needs `device`, `model` or `vocabulary`")
+        return self
 
 
 _ONLY_BAN = "only a `ban` matches text, so only a `ban` has an action"
@@ -59,17 +94,26 @@ class RuleForm(Strict):
     when: WhenForm | None = Field(
         None, description="Facts about the engine that the rule needs, decided once when the engine starts."
     )
+    channel: Channel | None = Field(
+        None,
+        description="The part of an output that the rule is about, where the project file says how a model marks its "
+        "reasoning. all: both parts. answer, reasoning: that one. Default: all for a ban, answer for the other kinds.",
+    )
     mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = Field("enforce", description=MODE)
 
     refused: ClassVar[Mapping[str, Refusal]] = {
-        "channel": not_yet("channel"),
         "action": Refusal("unknown-key", "`action` does not belong to this rule", _ONLY_BAN),
         "fallback": Refusal("unknown-key", "`fallback` does not belong to this rule", _ONLY_BAN),
     }
 
     def condition(self) -> When:
-        """The engine facts that the rule needs; a device that is named twice counts once."""
-        return When(tuple(dict.fromkeys(self.when.device)) if self.when else ())
+        """The engine facts that the rule needs; what is named twice counts once."""
+        facts = self.when
+        return (
+            When(*(tuple(dict.fromkeys(names or ())) for names in (facts.device, facts.model, facts.vocabulary)))
+            if facts
+            else When()
+        )
 
 
 @dataclass(slots=True)
@@ -113,9 +157,10 @@ class Context:
 class Kind:
     """A rule kind: the key that names it, the model of a rule that has that key, and how a checked rule is built."""
 
-    key: Literal["ban", "force", "min_tokens", "bias", "rewrite"]
+    key: Literal["ban", "force", "min_tokens", "bias", "rewrite", "allow"]
     form: type[RuleForm]
     build: Callable[[Any, Context], Body]
+    channel: Channel = "answer"  # the default
 
     def holds(self, value: Node) -> bool:
         """Whether a value is one of this kind's own key rather than a rule."""

@@ -95,6 +95,40 @@ def test_rules_of_different_devices_never_meet(make: Make) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("ban", "force", "meet"),
+    [
+        ("model: [acme-7b]", "model: [other]", False),
+        ("model: [acme-7b]", "model: ['acme-*']", True),
+        ("model: ['acme-*']", "model: [x, acme-7b]", True),
+        ("model: ['*-7b']", "model: ['acme-*']", False),  # whether any model has both names is not known
+        ("model: ['acme-*']", "device: [cuda]", True),
+        ("vocabulary: [0123abcd]", "vocabulary: [0123abcdef]", True),
+        ("vocabulary: [0123abcd]", "vocabulary: [0123abce]", False),
+        ("device: [cpu], model: [a]", "device: [cuda], model: [a]", False),
+    ],
+)
+def test_rules_of_different_engines_never_meet(make: Make, ban: str, force: str, meet: bool) -> None:
+    policies = {
+        "a": f"rules: {{no: {{ban: {{phrases: [rice]}}, when: {{{ban}}}}}}}\n",
+        "b": f"rules: {{opening: {{force: {{text: rice, at: start}}, when: {{{force}}}}}}}\n",
+    }
+    if meet:
+        assert refused(make, **policies).code == "PE103"
+    else:
+        pe.compile(make(**policies))
+
+
+def test_rules_of_different_parts_of_the_output_never_meet(make: Make) -> None:
+    ban = "rules: {{no: {{ban: {{phrases: [rice]}}, channel: {}}}}}\n"
+    force = "rules: {opening: {force: {text: rice, at: start}}}\n"
+    assert refused(make, a=ban.format("reasoning"), b=force).code == "PE103"  # nothing tells the parts apart
+    markers = "reasoning: {start: <think>, end: </think>}\n"
+    pe.compile(make(project=markers, a=ban.format("reasoning"), b=force))
+    for channel in ("all", "answer"):
+        assert refused(make, project=markers, a=ban.format(channel), b=force).code == "PE103"
+
+
 def test_an_always_policy_meets_every_other(make: Make) -> None:
     force = "activation: on_request\nrules: {opening: {force: {text: rice, at: start}}}\n"
     assert refused(make, a=BAN, b=force).code == "PE103"

@@ -56,6 +56,40 @@ NO_STREAM = "not enforced: the LLM API has no text level"
         ("{force: {token_id: 3, at: every}}", "tokens", NO_TOKENS, "tokens"),
         ("{min_tokens: 3}", "tokens", NO_TOKENS, "tokens"),
         ("{bias: {phrases: {a: 1}}}", "tokens", NO_TOKENS, "tokens"),
+        ("{allow: {choices: [a, b]}}", "tokens", NO_TOKENS, "tokens"),
+        ("{allow: {scripts: [Latin]}}", "tokens", NO_TOKENS, "tokens"),
+        ("{force: {text: a, at: end}}", "tokens", NO_TOKENS, "tokens"),
+        ("{force: {token_id: 3, after: a}}", "tokens", NO_TOKENS, "tokens"),
+        (
+            "{ban: {regex: ['a+b']}}",
+            "tokens (fallback: not yet)",
+            "text (fallback: terminate)",
+            "tokens (no fallback)",
+        ),
+        (
+            "{ban: {scripts: [Han]}, fallback: redact}",
+            "tokens (fallback: not yet)",
+            "text (fallback: redact)",
+            "tokens (no fallback)",
+        ),
+        (
+            r"{ban: {regex: ['(a)\1']}, action: redact}",
+            f"not enforced: {NO_TEXT}; redact acts on text",
+            "text (redact)",
+            f"{NO_STREAM}; redact acts on text",
+        ),
+        (
+            "{min_tokens: 3, when: {model: ['acme-*', b], vocabulary: ['0123456789abcdef']}}",
+            "tokens (for acme-* and b only, with the vocabulary 0123456789ab only)",
+            NO_TOKENS,
+            "tokens (for acme-* and b only, with the vocabulary 0123456789ab only)",
+        ),
+        (
+            "{ban: {phrases: [a]}, when: {device: [cuda], model: [acme]}}",
+            "tokens (on cuda only, for acme only, fallback: not yet)",
+            "not enforced: the hook does not know its device and model, which `when` asks for",
+            "tokens (on cuda only, for acme only, no fallback)",
+        ),
         (
             "{ban: {phrases: [a]}, when: {device: [cuda]}}",
             "tokens (on cuda only, fallback: not yet)",
@@ -111,6 +145,13 @@ def test_help_names_no_option_unless_the_command_has_it(make: Make) -> None:
     )
     assert plain == "use `action: avoid`; or give the policy `targets: [trtllm]`: `vllm` will then not hold it"
     assert more == f"{plain}; or wait with --patience"
+
+
+def test_help_offers_no_mask_for_what_no_automaton_can_read(make: Make) -> None:
+    policies = make(a=r"rules: {x: {ban: {regex: ['(a)\1']}, action: redact}}" + "\n")
+    program = pe.compile(policies)
+    (one,) = findings(program, levels_of(program, ["vllm", "trtllm"]), policies, allow_unenforced=False)
+    assert one.help == "give the policy `targets: [trtllm]`: `vllm` will then not hold it"
 
 
 def test_help_offers_no_target_that_does_not_run_the_rule(make: Make) -> None:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import policyengine as pe
 from policyengine.automata import gap_phrases
+from policyengine.automata.regex_dfa import Expressions
+from policyengine.automata.regex_errors import TooLargeError
 from policyengine.automata.threads import ThreadAutomaton
 from policyengine.language import load
 from policyengine.runtime.program import (
+    AllowPlan,
     BanPlan,
     BiasPlan,
     ForcePlan,
     MinTokensPlan,
     Param,
+    Reasoning,
     RewritePlan,
     TextAction,
+    WhenPlan,
     automaton_kind,
 )
 from tests.unit.compiler.conftest import Make
@@ -248,3 +254,99 @@ def test_a_rule_that_needs_too_many_states_is_an_error_at_it(make: Make, monkeyp
     (one,) = caught.value.diagnostics
     assert (one.name, one.span.line) == ("over-limit", 3)
     assert "`a/x` cannot be compiled" in one.message
+
+
+def test_expressions_and_scripts_share_an_automaton(make: Make) -> None:
+    program = pe.compile(
+        make(
+            a="""\
+rules:
+  a: {ban: {regex: ['AKIA[0-9A-Z]{16}', '(?i)\\btop secret\\b']}}
+  b: {ban: {scripts: [Han, Cyrillic]}}
+  c: {ban: {regex: ['(a)\\1', 'b(?=c)']}, action: redact}
+  d: {ban: {regex: ['[0-9]{3}', '(?<=a)b']}, action: redact}
+  e: {allow: {scripts: [Latin, Greek]}}
+  f: {force: {text: " So:", after: Answer}}
+"""
+        )
+    )
+    found = [(one.use, one.rules, one.phrases, automaton_kind(one.automaton)) for one in program.components]
+    assert found == [
+        ("avoid", (0, 0, 1, 1), ("AKIA[0-9A-Z]{16}", r"(?i)\btop secret\b", "Han", "Cyrillic"), "threads"),
+        ("text", (3,), ("[0-9]{3}",), "threads"),
+        ("text", (2, 2, 3), (r"(a)\1", "b(?=c)", "(?<=a)b"), "irregular"),
+        ("after", (5,), ("Answer",), "phrases"),
+        ("allow", (4,), ("Greek, Latin",), "threads"),
+    ]
+    avoid, allow = program.components[0].automaton, program.components[-1].automaton
+    assert isinstance(avoid, ThreadAutomaton)
+    assert isinstance(allow, ThreadAutomaton)
+    text = "xAKIA0123456789ABCDEF Top Secret, 漢 да"
+    assert avoid.follow(avoid.START, text)[1] == {0, 1, 2, 3}
+    assert avoid.follow(avoid.START, "AKIA0123456789ABCDE stop secrets, ハン")[1] == set()
+    assert allow.follow(allow.START, "Naïve λόγος: 42 – ok\u0301!")[1] == set()
+    assert allow.follow(allow.START, "naïve лого")[1] == {0}
+
+
+def test_expressions_that_are_too_large_together_get_automata_of_their_own(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = Expressions.compile
+
+    def small(patterns: Sequence[str]) -> Expressions:
+        if len(patterns) > 2:
+            raise TooLargeError("too many states", 0)
+        return compiled(patterns)
+
+    monkeypatch.setattr(Expressions, "compile", small)
+    program = pe.compile(make(a="rules: {x: {ban: {regex: [a, b, c]}}, y: {ban: {regex: [d, e]}}}\n"))
+    assert [(one.rules, one.phrases) for one in program.components] == [
+        ((0, 0), ("a", "b")),
+        ((0,), ("c",)),
+        ((1, 1), ("d", "e")),
+    ]
+
+
+def test_the_plans_of_what_is_new(make: Make) -> None:
+    program = pe.compile(
+        make(
+            project="targets: [vllm]\nreasoning: {start: <think>, end: </think>}\n",
+            a="""\
+parameters: {word: {type: string}}
+rules:
+  a: {ban: {phrases: [x]}}
+  b: {ban: {phrases: [y]}, channel: reasoning}
+  c: {force: {text: {param: word}, at: end}}
+  d: {force: {token_id: 3, after: "So:"}, channel: all}
+  e: {allow: {choices: [yes, no]}, when: {model: [b, a*, b], vocabulary: [DEADBEEF]}}
+  f: {allow: {scripts: [Latin, Greek]}}
+  g: {allow: {token_ids: [3, 1, 3]}}
+""",
+        )
+    )
+    assert program.reasoning == Reasoning("<think>", "</think>")
+    assert [rule.channel for rule in program.rules] == [
+        *("all", "reasoning", "answer", "all", "answer", "answer", "answer"),
+    ]
+    assert [rule.body for rule in program.rules[2:]] == [
+        ForcePlan(Param("word"), None, "end"),
+        ForcePlan(None, 3, None, "So:"),
+        AllowPlan(choices=("yes", "no")),
+        AllowPlan(scripts=("Greek", "Latin")),
+        AllowPlan(token_ids=(1, 3)),
+    ]
+    assert program.rules[4].when == WhenPlan((), ("a*", "b"), ("deadbeef",))
+    assert [(one.use, one.channel) for one in program.components] == [
+        ("avoid", "all"),
+        ("avoid", "reasoning"),
+        ("after", "all"),
+        ("allow", "answer"),
+    ]
+
+
+def test_without_markers_every_channel_is_the_whole_output(make: Make) -> None:
+    rules = "rules: {a: {ban: {phrases: [x]}}, b: {ban: {phrases: [y]}, channel: reasoning}, c: {min_tokens: 1}}\n"
+    program = pe.compile(make(a=rules))
+    assert {rule.channel for rule in program.rules} == {"all"}
+    assert [one.phrases for one in program.components] == [("x", "y")]
+    assert program.reasoning is None

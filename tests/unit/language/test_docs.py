@@ -11,9 +11,10 @@ from policyengine.language import PolicyError, load
 from policyengine.language.parameters import FORMS
 from policyengine.language.phrases import OptionKeys
 from policyengine.language.policy import Header
-from policyengine.language.policyset import Ban, MinTokens, ParamRef
+from policyengine.language.policyset import Ban, MinTokens, ParamRef, Reasoning
 from policyengine.language.project import ProjectForm
 from policyengine.language.rules import KINDS
+from policyengine.language.rules.base import WhenForm
 
 PAGE = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
 RULES = "version: 1\npolicy: p\nrules:\n  r: "
@@ -24,50 +25,63 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_examples_load(folder: Path) -> None:
-    names, length, project = blocks("yaml")
+    names, secrets, length, project = blocks("yaml")
     (list_file,) = blocks("text")
     (folder / "lists").mkdir()
     (folder / "lists" / "names.txt").write_text(list_file, encoding="utf-8")
-    for name, text in (("names.yaml", names), ("length.yaml", length), ("policyengine.yaml", project)):
+    for name, text in (
+        ("names.yaml", names),
+        ("secrets.yaml", secrets),
+        ("length.yaml", length),
+        ("policyengine.yaml", project),
+    ):
         (folder / name).write_text(text, encoding="utf-8")
     loaded = load(".")
     by_name = {policy.name: policy for policy in loaded.policies}
-    assert sorted(by_name) == ["length", "names"]
+    assert sorted(by_name) == ["length", "names", "secrets"]
     (codenames,) = by_name["names"].rules
     assert isinstance(codenames.body, Ban)
     assert [one.text for one in codenames.body.phrases] == ["Project Titan", "C#", "silver lantern", "#bluebird"]
     long_enough = next(rule for rule in by_name["length"].rules if rule.id == "long-enough")
     assert long_enough.body == MinTokens(ParamRef("min_len"))
     assert loaded.project.variables == {"product": "Project Titan"}
+    assert loaded.project.reasoning == Reasoning("<think>", "</think>")
+    keys, han, twice = (rule.body for rule in by_name["secrets"].rules)
+    assert isinstance(keys, Ban)
+    assert isinstance(han, Ban)
+    assert isinstance(twice, Ban)
+    assert [one.regular for one in (*keys.expressions, *twice.expressions)] == [True, False]
+    assert [one.text for one in han.scripts] == ["Han"]
 
 
 def test_every_key_is_on_the_page() -> None:
-    keys = {*Header.offered(), *ProjectForm.offered(), *KINDS, *OptionKeys.offered(), *FORMS}
+    keys = {*Header.offered(), *ProjectForm.offered(), *KINDS, *OptionKeys.offered(), *FORMS, *WhenForm.offered()}
     keys |= {key for kind in KINDS.values() for key in kind.form.offered()}
-    keys |= {key for kind in KINDS.values() for key in kind.body_keys()} - {"regex"}
+    keys |= {key for kind in KINDS.values() for key in kind.body_keys()}
     keys |= {key for form in FORMS.values() for key in form.offered()}
     assert {key for key in keys if not re.search(rf"\b{key}\b", PAGE)} == set()
 
 
 @pytest.mark.parametrize(
-    ("written", "rule"),
+    ("written", "files"),
     [
-        ("`regex`", "{ban: {regex: [x]}}"),
-        ("`scripts`", "{ban: {scripts: [Han]}}"),
-        ("`allow`", "{allow: {choices: [a, b]}}"),
-        ("`channel`", "{ban: {phrases: [x]}, channel: answer}"),
-        ("`mode: shadow`", "{ban: {phrases: [x]}, mode: shadow}"),
-        ("`at: end`", "{force: {text: x, at: end}}"),
-        ("`after`", "{force: {text: x, after: y}}"),
-        ("a text from a parameter", "{force: {text: {param: x}, at: start}}"),
-        ("`model`", "{ban: {phrases: [x]}, when: {model: [x]}}"),
-        ("`vocabulary`", "{ban: {phrases: [x]}, when: {vocabulary: x}}"),
+        ("`mode: shadow`", {"p.yaml": RULES + "{ban: {phrases: [x]}, mode: shadow}\n"}),
+        (
+            "`activation: assigned`",
+            {"p.yaml": RULES.replace("rules", "activation: assigned\nrules") + "{min_tokens: 1}\n"},
+        ),
+        (
+            "`assignments`",
+            {"p.yaml": RULES + "{min_tokens: 1}\n", "policyengine.yaml": "version: 1\nassignments: []\n"},
+        ),
+        ("`lint`", {"p.yaml": RULES + "{min_tokens: 1}\n", "policyengine.yaml": "version: 1\nlint: {}\n"}),
     ],
 )
-def test_what_is_not_there_yet_is_refused_with_other_help(folder: Path, written: str, rule: str) -> None:
+def test_what_is_not_there_yet_is_refused_with_other_help(folder: Path, written: str, files: dict[str, str]) -> None:
     later = PAGE.split("## Not in the language yet")[1].split("## Common mistakes")[0]
     assert written in later
-    (folder / "p.yaml").write_text(f"{RULES}{rule}\n", encoding="utf-8")
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
     with pytest.raises(PolicyError) as caught:
         load(".")
     (one,) = caught.value.diagnostics

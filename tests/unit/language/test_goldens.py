@@ -25,6 +25,8 @@ ELSEWHERE = {
     "message-contains-banned",
     "conflicting-rewrites",
     "conflicting-defaults",
+    "nothing-allowed",
+    "forced-not-allowed",
     "not-enforceable",
     "left-out-everywhere",
     "not-bindable",

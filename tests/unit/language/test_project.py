@@ -67,7 +67,8 @@ def test_two_project_files(errors: Callable[..., list[Diagnostic]]) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("reasoning: {start: a, end: b}", ("not-yet-supported", "reasoning")),
+        ("reasoning: {start: a, end: a}", ("invalid-value", "start")),
+        ('reasoning: {start: "", end: b}', ("invalid-value", '""')),
         ("assignments: []", ("not-yet-supported", "assignments")),
         ("lint: {select: [x]}", ("not-yet-supported", "lint")),
         ("target: [vllm]", ("unknown-key", "target")),
