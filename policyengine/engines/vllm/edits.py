@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from policyengine.engines.vllm.memo import Ids, Mask, Wide
+from policyengine.engines.vllm.memo import Ids, Mask, Wide, WidePart
 
 _NEVER = float("-inf")
 _NEVER_ARRAY = np.array(_NEVER, dtype=np.float32)  # numpy writes it faster than a float
@@ -33,14 +34,15 @@ def to_device(values: npt.NDArray[np.generic], device: torch.device) -> torch.Te
 
 
 class PartCache:
-    """Id arrays on the device, as int64, by identity; least recently used ones go first.
+    """Id arrays as int64, by identity: on the device, where least recently used ones go first, and on the host.
 
-    It keeps the host array too: while an entry lives, its identity cannot be taken by another array.
+    It keeps the array it was asked for too: while an entry lives, its identity cannot be taken by another array.
     """
 
     def __init__(self, device: torch.device, most_ids: int = _MOST_CACHED_IDS) -> None:
         self._device, self._most, self._ids = device, most_ids, 0
         self._entries: OrderedDict[int, tuple[Ids, torch.Tensor]] = OrderedDict()
+        self._wide: WeakValueDictionary[int, WidePart] = WeakValueDictionary()
 
     def get(self, part: Ids) -> torch.Tensor:
         """The part as an int64 tensor of the same length."""
@@ -56,6 +58,22 @@ class PartCache:
             _, (old, _) = self._entries.popitem(last=False)
             self._ids -= len(old)
         return tensor
+
+    def widen(self, mask: Mask) -> tuple[Wide, ...]:
+        """Fill `mask.wide`: long parts each, shared with other masks that have them now, and the short ones as one."""
+        short = [part for part in mask.parts if len(part) < _INLINE]
+        mask.kept = tuple(self._wide_part(part) for part in mask.parts if len(part) >= _INLINE)
+        wide = [kept.ids for kept in mask.kept]
+        if short:
+            wide.append(np.concatenate(short).astype(np.int64))
+        mask.wide = tuple(wide)
+        return mask.wide
+
+    def _wide_part(self, part: Ids) -> WidePart:
+        known = self._wide.get(id(part))
+        if known is None:
+            known = self._wide[id(part)] = WidePart(part)
+        return known
 
 
 class Edits:
@@ -131,16 +149,8 @@ class Edits:
         view = logits.numpy()
         for row, mask in self.masked:
             line = view[row]
-            for ids in mask.wide or self._widen(mask):
+            for ids in mask.wide or self._cache.widen(mask):
                 line[ids] = _NEVER_ARRAY
-
-    def _widen(self, mask: Mask) -> tuple[Wide, ...]:
-        long = [self._cache.get(part).numpy() for part in mask.parts if len(part) >= _INLINE]
-        short = [part for part in mask.parts if len(part) < _INLINE]
-        if short:
-            long.append(np.concatenate(short).astype(np.int64))
-        mask.wide = tuple(long)
-        return mask.wide
 
     def _write_masks_on_device(self, logits: torch.Tensor) -> None:
         """One write a part that is kept there, for all its rows at once, and one for all short parts together."""

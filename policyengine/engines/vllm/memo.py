@@ -28,14 +28,26 @@ _MOST_LINKS = 1 << 18  # some 100 bytes each
 class Mask:
     """The ids that a row may not choose, in parts that may overlap. Shared between rows and steps; read-only.
 
-    parts: int32 arrays. wide: the same as int64, which numpy indexes without a copy; filled where they are written.
+    parts: int32 arrays. wide: the same ids as int64, which numpy indexes without a copy; filled where they are written
+    on the host. kept: what holds the long ones of them, so that other masks with the same parts share them.
     """
 
-    __slots__ = ("parts", "wide")
+    __slots__ = ("kept", "parts", "wide")
 
     def __init__(self, parts: tuple[Ids, ...]) -> None:
         self.parts = parts
         self.wide: tuple[Wide, ...] | None = None
+        self.kept: tuple[WidePart, ...] = ()
+
+
+class WidePart:
+    """A part and the same ids as int64; while it lives, the part's identity cannot be taken by another array."""
+
+    __slots__ = ("__weakref__", "ids", "part")
+
+    def __init__(self, part: Ids) -> None:
+        self.part = part
+        self.ids: Wide = part.astype(np.int64)
 
 
 class Spot:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+import weakref
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 
 from policyengine.automata.folding import FoldSpec
 from policyengine.automata.phrases import PhraseAutomaton
-from policyengine.engines.vllm.memo import Memo
+from policyengine.engines.vllm.edits import PartCache
+from policyengine.engines.vllm.memo import Mask, Memo
 from policyengine.requests import build_parser
 from policyengine.runtime.program import Component, MinTokensPlan, Program, RulePlan, WhenPlan
-from tests.engines.vllm.batches import RICE, added, bind, new_batch, random_logits, sampling
+from tests.engines.vllm.batches import CPU, RICE, added, bind, new_batch, random_logits, sampling
 from tests.engines.vllm.programs import avoid, policy
 
 WHEN = WhenPlan(())
@@ -71,6 +74,23 @@ def test_every_row_is_what_its_session_says(eager: bool, bounds: tuple[int, int]
                 # Also tokens that are masked: what an engine does after us is not ours to choose.
                 output.append(rng.randrange(2, 17))
     assert short_cuts > (100 if bounds[0] > 100 else 0)
+
+
+def test_masks_share_what_they_have_in_common() -> None:
+    """A long part is held once however many masks have it, and not at all when none has it any more."""
+    cache = PartCache(CPU)
+    long, short = np.arange(1000, dtype=np.int32), np.arange(3, dtype=np.int32)
+    masks = [Mask((long,)), Mask((short, long, short + 5))]
+    one, (other, rest) = cache.widen(masks[0])[0], cache.widen(masks[1])
+    assert one is other
+    assert one.tolist() == long.tolist()
+    assert rest.tolist() == [0, 1, 2, 5, 6, 7]
+    held = weakref.ref(one)
+    del one, other
+    masks.pop(0)
+    assert held() is not None
+    masks.clear()
+    assert held() is None
 
 
 def test_an_overruled_mask_is_counted_each_time() -> None:
