@@ -41,12 +41,15 @@ _SPACED = (
     *("Georgian", "Ethiopic", "Cherokee", "Linear_B", "Coptic", "Deseret"),
 )
 
-# Letters, marks and digits that came with Unicode 15.0.
-_LETTERS_OF_15 = (
+# Letters, marks, digits, punctuation and symbols that came with Unicode 15.0.
+_NEW_IN_15 = (
     *((0x0CF3, 0x0CF3), (0x0ECE, 0x0ECE), (0x10EFD, 0x10EFF), (0x1123F, 0x11241), (0x11F00, 0x11F10)),
     *((0x11F12, 0x11F3A), (0x11F3E, 0x11F42), (0x11F50, 0x11F59), (0x1342F, 0x1342F), (0x13440, 0x13455)),
     *((0x1B132, 0x1B132), (0x1B155, 0x1B155), (0x1DF25, 0x1DF2A), (0x1E030, 0x1E06D), (0x1E08F, 0x1E08F)),
     *((0x1E4D0, 0x1E4F9), (0x31350, 0x323AF)),
+    *((0x11B00, 0x11B09), (0x11F43, 0x11F4F), (0x1F6DC, 0x1F6DC), (0x1F774, 0x1F776), (0x1F77B, 0x1F77F)),
+    *((0x1F7D9, 0x1F7D9), (0x1FA75, 0x1FA77), (0x1FA87, 0x1FA88), (0x1FAAD, 0x1FAAF), (0x1FABB, 0x1FABD)),
+    *((0x1FABF, 0x1FABF), (0x1FACE, 0x1FACF), (0x1FADA, 0x1FADB), (0x1FAE8, 0x1FAE8), (0x1FAF7, 0x1FAF8)),
 )
 
 _WORD = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]")
@@ -99,7 +102,7 @@ def word_kind(ch: str) -> str | None:
 
 def _is_known(ch: str) -> bool:
     """Whether Unicode 15.0 knows it: `regex` knows later ones, Python 3.11's `unicodedata` those of 14.0."""
-    return unicodedata.category(ch) != "Cn" or any(low <= ord(ch) <= high for low, high in _LETTERS_OF_15)
+    return unicodedata.category(ch) != "Cn" or any(low <= ord(ch) <= high for low, high in _NEW_IN_15)
 
 
 @cache
@@ -266,7 +269,7 @@ def _parts(text: str, phrase: Phrase) -> tuple[Part, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _is_gap(ch: str) -> bool:
-    return bool(_GAP_RE.match(ch))
+    return bool(_GAP_RE.match(ch)) and _is_known(ch)
 
 
 def _follow(text: str, start: int, parts: Sequence[Part]) -> tuple[set[int], bool]:
@@ -431,16 +434,23 @@ class TokenOracle:
         """The banned words that the text ends in and that `eager` forbids to end in."""
         return set() if tail else self._in(text, "open", True, self._eager)
 
-    def would_match(self, before: tuple[str, bytes], after: tuple[str, bytes]) -> bool:
-        """Whether the step from one decoded output to a longer one completes a match, or leaves what eager forbids."""
-        if self.complete(after[0]) - self.complete(before[0]):
-            return True
-        if self.eager_at_end(*after) - self.eager_at_end(*before):
-            return True
-        text, tail = after
-        if not tail or after == before:
-            return False
-        return all(self.would_match(before, (text + ch, b"")) for ch in self._kinds_of(tail))
+    def would_match(self, before: tuple[str, bytes], after: tuple[str, bytes]) -> set[int]:
+        """The phrases of which the step from one decoded output to a longer one completes a match.
+
+        Or leaves what eager forbids. A character that is not complete yet counts where each that it may become does.
+        """
+        found = self.complete(after[0]) - self.complete(before[0])
+        found |= self.eager_at_end(*after) - self.eager_at_end(*before)
+        phrases, (text, tail) = {phrase for phrase, _ in found}, after
+        if phrases or not tail or after == before:
+            return phrases
+        kinds = self._kinds_of(tail)
+        phrases = self.would_match(before, (text + next(kinds), b""))
+        for ch in kinds:
+            if not phrases:
+                break
+            phrases &= self.would_match(before, (text + ch, b""))
+        return phrases
 
     def _kinds_of(self, tail: bytes) -> Iterator[str]:
         """Of the characters that a tail may become one of each kind: those that no phrase tells apart do the same."""
