@@ -126,9 +126,12 @@ class Course:
 
     @property
     def closing(self) -> Ids:
-        """What is to be written before the output ends; nothing once that has begun."""
+        """What is to be written before the output ends here; nothing where it may not, or once that has begun."""
         if self._closing or self._run:
             return ()
+        for layer, node in zip(self._layers, self._nodes, strict=True):
+            if layer.choices is not None and not layer.choices.may_end(node):
+                return ()
         return next((layer.schedule.end for layer in reversed(self._layers) if layer.schedule.end), ())
 
     # -- what a choice changes -------------------------------------------------------------------------------------

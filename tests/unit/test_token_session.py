@@ -314,6 +314,18 @@ def test_where_the_output_may_not_end_nothing_stands_for_the_end() -> None:
     assert EOS not in left(session)
 
 
+def test_inside_a_choice_the_text_of_the_end_is_a_part_of_it() -> None:
+    program = make(choices("aca", "acac"), ForcePlan("c", None, "end"))
+    session = start(program, [A])
+    assert session.stand_in is None
+    session.advance(C)
+    assert session.forced is None
+    session.advance(A)
+    assert left(session) == [C]
+    session.advance(C)
+    assert forced_text(session) == [EOS]
+
+
 def test_a_text_at_the_end_that_is_banned_here() -> None:
     """The ban wins: the output goes on until the text can be written. Where nothing is left, EOS is the way out."""
     program = make(ForcePlan("cd", None, "end"), ban("bc"))
