@@ -149,8 +149,6 @@ class TokenSession:
             permitted[:] = False
             permitted[np.fromiter((i for i in allowed if 0 <= i < size), dtype=np.int64)] = True
         forced, only = self.forced, self.only
-        if forced is None:
-            permitted &= self.program.is_real
         blocked = np.zeros(size, dtype=bool)
         if only is not None:
             blocked[:] = True
@@ -165,6 +163,8 @@ class TokenSession:
             blocked[token] = not stands
         if forced is not None:
             blocked |= np.arange(size) != forced
+        if forced is None:
+            permitted &= self.program.is_real
         if not (permitted & ~blocked).any():
             blocked[:] = True
             blocked[self.program.vocabulary.eos_token_ids[0]] = False

@@ -200,7 +200,8 @@ def test_an_output_of_permitted_tokens_keeps_every_rule(case: Case, rng: random.
         session = case.session()
     except RequestError:
         return
-    output, asked, history = case.output(), case.asked, []
+    output, asked = case.output(), case.asked
+    history: list[int] = []
     for _ in range(case.options["max_tokens"] or 12):
         free = left(session)
         assert free, "no row without a choice"
