@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: the table of token steps and of binding, ours and the peers in one run."""
+"""`python -m benchmarks`: the tables of binding, token steps and streaming, ours and the peers in one run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from benchmarks import binding, token_step
+from benchmarks import binding, streaming, token_step
 
 
 def steps(quick: bool) -> None:
@@ -28,6 +28,8 @@ def main(arguments: list[str]) -> None:
     binding.show(1 if quick else 3)
     print()
     steps(quick)
+    print()
+    streaming.show(quick)
 
 
 if __name__ == "__main__":
