@@ -140,18 +140,111 @@ def withhold(program: pe.Program) -> None:
     assert answer(program, "any", "thing") == ("", None)
 
 
+def disguised_names(program: pe.Program) -> None:
+    assert answer(program, "Hy", "perion, H.Y.P.E.R.I.O.N") == ("[unreleased], [unreleased]", None)
+    assert answer(program, "H y p é r i o n; the Нурerion press") == ("[unreleased]; the [unreleased] press", None)
+    assert answer(program, "The Hyperion press", " kit is out.") == ("The Hyperion press kit is out.", None)
+    assert answer(program, "Hyperions") == ("Hyperions", None)
+    assert writes(program, "Hyperion press kit") == []
+    assert writes(program, "a hyperion is") == [11]  # until then it could have become the press kit
+
+
+def api_keys(program: pe.Program) -> None:
+    assert answer(program, "Use AKIA01234567", "89ABCDEF, then") == ("Use ", "leaked-key")
+    assert answer(program, "Use AKIA0123456789abcdef") == ("Use AKIA0123456789abcdef", None)
+    assert answer(program, "a ghp_", "a" * 36) == ("a ", "leaked-key")
+
+
+def no_han(program: pe.Program) -> None:
+    assert answer(program, "Say 你", "好, or hello.") == ("Say □□, or hello.", None)
+
+
+def latin_script(program: pe.Program) -> None:
+    request = {"policies": ["latin-script"]}
+    assert writes(program, "Naïve – 42!", request) == []
+    assert writes(program, "Say да", request)[0] == 4
+    assert writes(program, "Say да") == []
+
+
+def written(program: pe.Program, text: str, request: dict[str, Any], wish: str = "") -> str:
+    """What a model goes on to write after a text, if it wishes for another one and then for the end."""
+    session = program.bind(letters(), target="vllm").token_session(request)
+    for token in text.encode():
+        assert token not in session.masked()
+        session.advance(token)
+    wishes = [*wish.encode(), EOS]
+    made: list[int] = []
+    while len(made) < 100:
+        stand_in, masked = session.stand_in, set(session.masked().tolist())
+        token = stand_in.token if stand_in and wishes[0] == EOS else wishes[0]
+        if token in masked:
+            (token,) = set(range(257)) - masked  # all that is left
+        elif token == wishes[0] and token != EOS:
+            wishes = wishes[1:]
+        session.advance(token)
+        if token == EOS:
+            return bytes(made).decode()
+        made.append(token)
+    raise AssertionError("no end")
+
+
+def verdict(program: pe.Program) -> None:
+    request = {"policies": ["verdict"]}
+    assert writes(program, "maybe", request) == []
+    assert writes(program, "yes, sir", request)[0] == 3
+    assert written(program, "m", request) == "aybe"
+    assert written(program, "yes", request) == ""
+
+
+def disclaimer(program: pe.Program) -> None:
+    request = {"policies": ["disclaimer"]}
+    assert written(program, "Drink tea.", request) == "⚕ This is no medical advice."
+    assert written(program, "Drink", {}, " tea.") == " tea."
+
+
+def hotline(program: pe.Program) -> None:
+    request = {"policies": ["hotline"]}
+    assert written(program, "Please call us at", request, ".") == " 0800 123 456."
+    assert written(program, "Please write to us", request, " now") == " now"
+
+
+def greeting(program: pe.Program) -> None:
+    request = {"policies": ["greeting"], "greeting": "Grüezi! "}
+    assert written(program, "", request, "Ja.") == "Grüezi! Ja."
+    assert written(program, "", {"policies": ["greeting"]}, "Ja.") == "Ja."
+    with pytest.raises(pe.RequestError, match="greeting"):
+        written(program, "", {"policies": ["greeting"], "greeting": "x" * 101})
+
+
+def model_habits(program: pe.Program) -> None:
+    for model, value in (("acme-7b-chat", {ord("y"): -5.0, ord("Y"): -5.0}), ("acme-70b", {}), (None, {})):
+        session = program.bind(letters(), model=model, target="vllm").token_session()
+        for token in b"Certainl":
+            session.advance(token)
+        assert session.biases() == value
+
+
 SCENARIOS: dict[str, Callable[[pe.Program], None]] = {
     "answer-prefix.yaml": answer_prefix,
+    "api-keys.yaml": api_keys,
     "brand-safety.yaml": brand_safety,
     "contact-details.yaml": contact_details,
+    "disclaimer.yaml": disclaimer,
+    "disguised-names.yaml": disguised_names,
+    "greeting.yaml": greeting,
+    "hotline.yaml": hotline,
     "house-style.yaml": house_style,
+    "latin-script.yaml": latin_script,
     "minimum-length.yaml": minimum_length,
+    "model-habits.yaml": model_habits,
+    "no-han.yaml": no_han,
     "pin-token-on-cuda.yaml": pin_token_on_cuda,
     "pin-token-on-request.yaml": pin_token_on_request,
     "pin-token.yaml": pin_token,
     "private-keys.yaml": private_keys,
     "stop-phrase.yaml": stop_phrase,
     "upper-case.yaml": upper_case,
+    "verdict.yaml": verdict,
     "withhold.yaml": withhold,
 }
 
