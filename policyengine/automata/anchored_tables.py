@@ -77,7 +77,8 @@ class AnchoredTables:
         if isinstance(anchored, GapPhrases):
             self.minds_edge[anchored.start] = True
         elif isinstance(anchored, Expressions) and anchored.needs_edges:
-            self.minds_edge = (anchored.table[:, 0] != anchored.table[:, 1]).any(axis=1)
+            rows = anchored.row_of
+            self.minds_edge = (anchored.table[rows[:, 0]] != anchored.table[rows[:, 1]]).any(axis=1)
         elif anchored.needs_edges:
             self.minds_edge[:] = True
 
@@ -86,8 +87,8 @@ class AnchoredTables:
         if isinstance(self.anchored, GapPhrases):
             return self.anchored.next_many(states, columns, edge).astype(np.int64)
         if isinstance(self.anchored, Expressions):
-            after = self.anchored.table[states, edge.astype(np.int64), columns].astype(np.int64)
-            return np.where(states < 0, -1, after)
+            rows = self.anchored.row_of[np.maximum(states, 0), edge.astype(np.int64)]
+            return np.where(states < 0, -1, self.anchored.table[rows, columns]).astype(np.int64)
         result = np.full(len(states), -1, dtype=np.int64)
         for state in np.unique(states).tolist():
             if state >= 0:

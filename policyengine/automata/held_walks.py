@@ -8,12 +8,14 @@ that one completes below the node is taken over. Nothing is taken over that bega
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
+from policyengine.automata.anchored_tables import AnchoredTables
 from policyengine.automata.column_trie import ColumnTrie
-from policyengine.automata.phrases import Longs
+from policyengine.automata.phrases import Bools, Longs
 from policyengine.automata.thread_walks import ANY, EAGER, END, FIRE, Events
 from policyengine.automata.threads import State, ThreadAutomaton
 from policyengine.automata.utf8 import REPLACEMENT
@@ -22,6 +24,8 @@ JOINED, EDGE = 0, 1  # how a token starts when nothing is under way
 _STARTS: tuple[State, State] = (1, ()), (0, ())  # contexts that do so with every word character
 _MOST_STEPS = 1 << 21
 _MOST_PENDING = 32
+_FEW = 24  # children up to which a loop is quicker than arrays
+S = TypeVar("S")
 
 
 class HeldWalks:
@@ -30,18 +34,22 @@ class HeldWalks:
     Walking from the empty list costs a step of Python for each distinct (list, column) of the whole vocabulary.
     """
 
-    def __init__(self, automaton: ThreadAutomaton, trie: ColumnTrie) -> None:
-        self._automaton, self._trie = automaton, trie
+    def __init__(self, automaton: ThreadAutomaton, trie: ColumnTrie, tables: AnchoredTables) -> None:
+        self._automaton, self._trie, self._tables = automaton, trie, tables
         self._broken = trie.anchored.column(ord(REPLACEMENT))
         self._numbers: dict[State, int] = {}
         self._states: list[State] = []
         self._steps: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self._failing: dict[int, tuple[list[bool], list[bool], dict[bool, tuple[int, ...]]]] = {}
+        self._goes_on: dict[tuple[int, int], Bools] = {}
         self._stops: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self._tails: dict[tuple[int, int, bool], tuple[int, ...]] = {}
         self._broken_ends: dict[int, tuple[int, ...]] = {}
         # int64 [ways, nodes]: the list of threads at each node, by how the token starts.
         self._base = np.full((2, trie.n_nodes), -1, dtype=np.int64)
         found = [self._walk_base(way) for way in (JOINED, EDGE)]
+        # What tokens complete where no thread was under way; origins are ways. The root's tails are left out.
+        self.base = Events.of(events._replace(origin=events.origin + way) for way, events in enumerate(found))
         self._fires = [_by_place(events.where(events.kind == FIRE)) for events in found]
         self._others = [_by_place(events.where(events.kind != FIRE)) for events in found]
         self._always = len(self._states)
@@ -50,6 +58,10 @@ class HeldWalks:
         """Bytes of the arrays."""
         events = sum(column.nbytes for some in (*self._fires, *self._others) for column in some)
         return self._base.nbytes + events
+
+    def threads_at(self, way: int, node: int) -> tuple[int, ...]:
+        """The threads at a node where none was under way."""
+        return self._states[int(self._base[way, node])][1]
 
     # -- walks -----------------------------------------------------------------------------------------------------
 
@@ -81,6 +93,9 @@ class HeldWalks:
         while nodes.size:
             lo = trie.child_lo[nodes]
             count = trie.child_mid[nodes] - lo
+            if int(count.sum()) <= _FEW:
+                nodes, states = self._one_by_one(found, nodes, states, way_of, all_patterns)
+                continue
             child = np.arange(int(count.sum())) + np.repeat(lo - (np.cumsum(count) - count), count)
             after, fired = self._read(found, np.repeat(states, count), child)
             open_ = np.ones(len(child), dtype=bool) if all_patterns else ~fired
@@ -91,6 +106,41 @@ class HeldWalks:
             nodes, states = child[open_ & ~same], after[open_ & ~same]
             self._stop(found, states, nodes)
         return Events.of(found)
+
+    def _one_by_one(
+        self, found: list[Events], nodes: Longs, states: Longs, way_of: Longs, all_patterns: bool
+    ) -> tuple[Longs, Longs]:
+        """As a round of `walk`, but follows a few rows all the way down, as long as they stay few."""
+        trie, columns = self._trie, self._trie.n_columns
+        left = list(zip(nodes.tolist(), states.tolist(), strict=True))
+        fires: list[tuple[int, int, int, int]] = []
+        same: tuple[list[int], list[int]] = ([], [])
+        stops: list[tuple[int, int]] = []
+        budget = 16 * _FEW
+        while left and budget > 0:
+            node, state = left.pop()
+            lo, hi = int(trie.child_lo[node]), int(trie.child_mid[node])
+            budget -= hi - lo
+            for child, column in zip(range(lo, hi), trie.column[lo:hi].tolist(), strict=True):
+                after, patterns = self._step(state * columns + column)
+                if patterns:
+                    place = int(trie.first[child]), int(trie.last[child])
+                    fires += [(*place, pattern, FIRE) for pattern in patterns]
+                    if not all_patterns:
+                        continue
+                way = int(way_of[trie.column[trie.top[child]]])
+                if after == self._base[way, child]:
+                    same[way].append(child)
+                else:
+                    stops.append((child, after))
+                    left.append((child, after))
+        _add(found, fires)
+        for way in (JOINED, EDGE):
+            self._take_over(found, way, np.array(same[way], dtype=np.int64))
+        stopped = np.array(stops, dtype=np.int64).reshape(-1, 2)
+        self._stop(found, stopped[:, 1], stopped[:, 0])
+        rest = np.array(left, dtype=np.int64).reshape(-1, 2)
+        return rest[:, 0], rest[:, 1]
 
     def _take_over(self, found: list[Events], way: int, nodes: Longs) -> None:
         """What the empty list completes below these nodes, or leaves at them."""
@@ -103,7 +153,7 @@ class HeldWalks:
                 place = np.arange(int(count.sum())) + np.repeat(lo[some] - (np.cumsum(count) - count), count)
                 found.append(events.where(place))
 
-    def _read(self, found: list[Events], states: Longs, nodes: Longs) -> tuple[Longs, np.ndarray]:
+    def _read(self, found: list[Events], states: Longs, nodes: Longs) -> tuple[Longs, Bools]:
         """The lists at the nodes, read from those at their parents, and whether something comes to count there."""
         trie = self._trie
         keys = states * trie.n_columns + trie.column[nodes]
@@ -148,9 +198,41 @@ class HeldWalks:
         known = self._steps.get(key)
         if known is None:
             number, column = divmod(key, self._trie.n_columns)
-            state, _, hits = self._automaton.read(self._states[number], column)
-            patterns = tuple({hit.pattern for hit in hits})
-            known = self._steps[key] = self._number(bounded(self._automaton, state)), patterns
+            failing = self._failing.get(number)
+            if failing is None:
+                failing = self._failing[number] = self._fails(self._states[number])
+            goes_on, edges, patterns = failing
+            edge = edges[column]
+            if goes_on[column] or edge not in patterns:
+                state, _, hits = self._automaton.read(self._states[number], column)
+                known = self._number(bounded(self._automaton, state)), tuple({hit.pattern for hit in hits})
+                if not goes_on[column]:
+                    patterns[edge] = known[1]
+            else:
+                known = self._number((int(self._trie.join[column]), ())), patterns[edge]
+            self._steps[key] = known
+        return known
+
+    def _fails(self, state: State) -> tuple[list[bool], list[bool], dict[bool, tuple[int, ...]]]:
+        """By column: whether any thread goes on, or one begins; and whether an edge lies before it.
+
+        Where none does, the columns do the same but for the context, and what that is, by the edge, is filled in later.
+        """
+        context, threads = state
+        goes_on = self._over(self._tables.start, context)
+        for thread in threads:
+            if thread >= 0:
+                goes_on = goes_on | self._over(thread, context)
+        return goes_on.tolist(), self._trie.edge_after(context).tolist(), {}
+
+    def _over(self, thread: int, context: int) -> Bools:
+        """bool [columns]: whether a thread goes on behind a symbol of the column, or ends with it."""
+        known = self._goes_on.get((thread, context))
+        if known is None:
+            n = self._trie.n_columns
+            states = np.full(n, thread, dtype=np.int64)
+            known = self._tables.next_many(states, np.arange(n), self._trie.edge_after(context)) >= 0
+            self._goes_on[thread, context] = known
         return known
 
     def _stop_of(self, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -172,7 +254,10 @@ class HeldWalks:
     def _tail(self, number: int, tail: int, moved: bool) -> tuple[int, ...]:
         known = self._tails.get((number, tail, moved))
         if known is None:
-            some, common = judge_tail(self._automaton, self._states[number], self._trie.tails[tail].runs, moved)
+            runs, columns = self._trie.tails[tail].runs, self._trie.n_columns
+            some, common = judge_tail(
+                number, runs, moved, lambda n, column: self._step(n * columns + column), lambda n: self._stop_of(n)[0]
+            )
             known = self._tails[number, tail, moved] = tuple(common) or ((ANY,) if some else ())
         return known
 
@@ -181,7 +266,7 @@ class HeldWalks:
         for state in self._states[self._always :]:
             del self._numbers[state]
         del self._states[self._always :]
-        for memo in (self._steps, self._stops, self._tails, self._broken_ends):
+        for memo in (self._steps, self._failing, self._goes_on, self._stops, self._tails, self._broken_ends):
             memo.clear()
 
 
@@ -195,21 +280,26 @@ def bounded(automaton: ThreadAutomaton, state: State) -> State:
 
 
 def judge_tail(
-    automaton: ThreadAutomaton, state: State, runs: Iterable[Sequence[int]], moved: bool
+    state: S,
+    runs: Iterable[Sequence[int]],
+    moved: bool,
+    read: Callable[[S, int], tuple[S, Iterable[int]]],
+    waiting: Callable[[S], Iterable[int]],
 ) -> tuple[set[int], set[int]]:
     """The patterns that some of these runs of columns complete if each completes one, and those that all of them do.
 
     moved: whether the token has read a symbol, so that a word which the text ends in is one that it brought there.
+    read: the state after a column, and the patterns that come to count. waiting: those that only wait for an edge.
     """
     some: set[int] = set()
     common: set[int] | None = None
     for run in runs:
         done, here = set[int](), state
         for column in run:
-            here, _, hits = automaton.read(here, column)
-            done.update(hit.pattern for hit in hits)
+            here, patterns = read(here, column)
+            done.update(patterns)
         if run or moved:
-            done.update(automaton.waiting(here))
+            done.update(waiting(here))
         if not done:
             return set(), set()
         some |= done

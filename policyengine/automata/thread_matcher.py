@@ -11,6 +11,7 @@ a whole (see `held_walks`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -52,16 +53,26 @@ class ThreadMatcher:
         self._own_ids: dict[tuple[int, int, bool], Ints] = {}
         self._base_ids: dict[tuple[int, bool], Ints] = {}
         self._edge_ids: dict[tuple[int, bool], Ints] = {}
-        self._open: dict[tuple[State, bytes, bool], tuple[Ints, Ints, Ints]] = {}
-        self._held = HeldWalks(automaton, self.columns) if automaton.anchored.has_exceptions else None
-        if self._held is None:
-            self._walk_ahead()
-
-    def _walk_ahead(self) -> None:
-        anchored = self.automaton.anchored
-        self._tables = AnchoredTables(anchored)
+        self._open: dict[tuple[State, bytes, bool], Ints] = {}
+        self._tables = AnchoredTables(automaton.anchored)
         self._walks = ThreadWalks(self.columns, self._tables)
-        self._judge = TailJudge(self.columns, self._tables)
+        self._judge = TailJudge(self.columns, self._tables, self._completes_in)
+        self._held: HeldWalks | None = None
+        self._base_rows: dict[tuple[int, int], tuple[int, ...]] = {}  # by way of starting, and node with tails
+        if automaton.anchored.has_exceptions:
+            self._base = self._hold()
+        else:
+            self._base = self._walk_base()
+            threads = np.flatnonzero(self._tables.live[:-1] & ~self._tables.minds_edge)
+            if len(threads) * self.columns.n_nodes <= _MOST_AHEAD:
+                self._walk(threads, 0)
+        for context in {self._context(BEGIN), 0, 1 if automaton.anchored.needs_edges else 0}:
+            for last in (False, True):
+                self._base_mask(context, last)
+
+    def _walk_base(self) -> Events:
+        """What tokens complete where no thread is under way; origins are ways of starting."""
+        anchored = self.automaton.anchored
         starts = [(_JOINED, anchored.start), (_EDGE, anchored.start)]
         if anchored.first != anchored.start:
             starts.append((_BEGIN, anchored.first))
@@ -72,14 +83,17 @@ class ThreadMatcher:
             found.append(events)
             tailed.append(rows)
         self._base_rows = _by_node(tailed)
-        found.append(self._base_tails())
-        self._base = Events.of(found)
-        threads = np.flatnonzero(self._tables.live[:-1] & ~self._tables.minds_edge)
-        if len(threads) * self.columns.n_nodes <= _MOST_AHEAD:
-            self._walk(threads, 0)
-        for context in {self._context(BEGIN), 0, 1 if anchored.needs_edges else 0}:
-            for last in (False, True):
-                self._base_mask(context, last)
+        return Events.of([*found, self._base_tails()])
+
+    def _hold(self) -> Events:
+        """The same where there are exceptions."""
+        self._held = held = HeldWalks(self.automaton, self.columns, self._tables)
+        self._base_rows = {
+            (way, node): held.threads_at(way, node)
+            for node in np.flatnonzero(self.columns.child_hi > self.columns.child_mid).tolist()
+            for way in (_JOINED, _EDGE)
+        }
+        return Events.of([held.base, self._walks.at_root(_EDGE, self._tables.start)])
 
     # -- where a token leads ---------------------------------------------------------------------------------------
 
@@ -198,7 +212,7 @@ class ThreadMatcher:
         return done, done
 
     def _at_tail(self, state: State, tail: int, done: set[int], last: bool, *, moved: bool) -> _Completed:
-        some, common = judge_tail(self.automaton, state, self.columns.tails[tail].runs, moved)
+        some, common = self._at_tail_of(state, tail, moved=moved)
         if last:
             done = done.union(self.at_end((state, b"?")))  # whatever is open
         return done | (common or some), done | common
@@ -222,7 +236,7 @@ class ThreadMatcher:
         """
         state, pending = position
         if pending:
-            return _some(self._from_open(state, pending, last)[0])
+            return _some(self._open_mask(state, pending, last))
         known = self._masks.get((state, last))
         if known is None:
             if len(self._masks) >= _MOST_CACHED:
@@ -231,7 +245,7 @@ class ThreadMatcher:
         return known
 
     def _parts(self, state: State, last: bool) -> tuple[Ints, ...]:
-        if self._held is not None:
+        if self._held is not None and self._is_held(state):
             events = self._held.walk(state, all_patterns=False)
             return _some(self._painted_ids(events, last))
         context, threads = self._context(state[0]), state[1]
@@ -249,9 +263,9 @@ class ThreadMatcher:
         """(ids, patterns), int32, pairs without repeats, by pattern: which token completes which. Not cached."""
         state, pending = position
         if pending:
-            return self._from_open(state, pending, last)[1:]
+            return self._open_pairs(state, pending, last)
         found = []
-        if self._held is not None:
+        if self._held is not None and self._is_held(state):
             found.append(self._expand(_counting(self._held.walk(state, all_patterns=True), last)))
         else:
             context, threads = self._context(state[0]), state[1]
@@ -288,7 +302,11 @@ class ThreadMatcher:
         painted = self._painted(_counting(events, last))
         return _frozen(self.columns.ids[painted[self.columns.places]])
 
-    # -- without exceptions: what no thread, and what each, completes ----------------------------------------------
+    def _is_held(self, state: State) -> bool:
+        """Whether an exception can still complete, so that threads act on what comes after them."""
+        return any(thread < 0 or self._tables.live_exception[thread] for thread in state[1])
+
+    # -- where nothing is held: what no thread, and what each, completes ----------------------------------------------
 
     def _context(self, context: int) -> int:
         """The start of an output is as any edge, unless a pattern asks for it."""
@@ -384,46 +402,49 @@ class ThreadMatcher:
         """What tails below other nodes than the root complete where no thread was under way."""
         found = []
         for (way, node), states in self._base_rows.items():
-            found += [(way, *event) for event in self._judged(way, node, states)]
+            found += [(way, *event) for event in self._judged(node, states)]
         return _events(found)
 
     def _tail_events(self, context: int, threads: tuple[int, ...]) -> Events:
         """What tails complete, below the nodes where threads of this list still are, and below the root."""
-        at: dict[int, set[int]] = {0: set(threads)}
+        at: dict[int, list[int]] = {0: list(threads)}
         for thread in threads:
             rows = self._own_events(thread, context)[1]
             for node, state in zip(rows.node.tolist(), rows.state.tolist(), strict=True):
-                at.setdefault(node, set()).add(state)
+                if node:
+                    at.setdefault(node, []).append(state)
         ways, found = self._ways(context), []
         for node, states in at.items():
             way = int(ways[self.columns.top[node]])
-            more = self._base_rows.get((way, node), ())
-            found += [(way, *e) for e in self._judged(way, node, (*states, *more), context)]
+            more = self._base_rows.get((way, node), ()) if node else ()
+            found += [(way, *e) for e in self._judged(node, (*states, *more), context)]
         return _events(found)
 
-    def _judged(
-        self, way: int, node: int, states: tuple[int, ...], context: int = 0
-    ) -> list[tuple[int, int, int, int]]:
+    def _judged(self, node: int, threads: tuple[int, ...], context: int = 0) -> list[tuple[int, int, int, int]]:
         """(lo, hi, pattern, kind) of the tails below a node that complete something; `context`: the root's."""
         columns, anchored = self.columns, self.automaton.anchored
         if node:
             context = int(columns.join[columns.column[node]])
-        state: State = (context, tuple(sorted(states)))
-        start = anchored.first if context == BEGIN else anchored.start
-        row = self._judge.row(start, context)
-        for thread in states:
-            row = row | self._judge.row(thread, context)
+        state: State = (context, threads)
+        if self._held is not None and self._is_held(state):
+            likely = list(range(int(columns.child_mid[node]), int(columns.child_hi[node])))
+        else:
+            start = anchored.first if context == BEGIN else anchored.start
+            likely = self._judge.complete(node, state, start)
         found = []
-
-        def reads(run: tuple[int, ...]) -> bool:
-            return bool(judge_tail(self.automaton, state, (run,), moved=node > 0)[0])
-
-        for tail in self._judge.complete(node, row, reads):
-            runs = columns.tails[int(columns.tail[tail])].runs
-            _, common = judge_tail(self.automaton, state, runs, moved=node > 0)
+        for tail in likely:
+            some, common = self._at_tail_of(state, int(columns.tail[tail]), moved=node > 0)
             lo, hi = int(columns.first[tail]), int(columns.last[tail])
-            found += [(lo, hi, pattern, EAGER) for pattern in sorted(common) or [ANY]]
+            found += [(lo, hi, pattern, EAGER) for pattern in sorted(common) or [ANY] * bool(some)]
         return found
+
+    def _at_tail_of(self, state: State, tail: int, *, moved: bool) -> _Completed:
+        runs = self.columns.tails[tail].runs
+        return judge_tail(state, runs, moved, lambda s, column: self._read(s, (column,)), self.automaton.waiting)
+
+    def _completes_in(self, state: State, run: tuple[int, ...]) -> bool:
+        after, done = self._read(state, run)
+        return bool(done or self.automaton.waiting(after))
 
     # -- from inside a character -----------------------------------------------------------------------------------
 
@@ -433,49 +454,69 @@ class ThreadMatcher:
         return np.array([not t for t in self.trie.tokens], dtype=np.bool_)
 
     @cached_property
+    def _says_nothing(self) -> Bools:
+        """bool [size]: ids without bytes that stand for something."""
+        return self._silent & (self.trie.node_of >= 0)
+
+    @cached_property
+    def _breaks(self) -> Bools:
+        """bool [size]: ids that cannot go on with an open character, and turn it into U+FFFD."""
+        breaks = ~self._silent
+        breaks[self._goes_on] = False
+        return breaks
+
+    @cached_property
     def _goes_on(self) -> list[int]:
         """The ids whose first byte can go on with an open character."""
         return [i for i, t in enumerate(self.trie.tokens) if t and utf8.is_continuation(t[0])]
 
-    def _from_open(self, state: State, pending: bytes, last: bool) -> tuple[Ints, Ints, Ints]:
-        """`masks` and `completions` where a character is open. Slow, so cached."""
-        key = state, pending, last
-        known = self._open.get(key)
-        if known is not None:
-            return known
-        # A token that cannot go on with the character turns it into U+FFFD.
+    def _open_mask(self, state: State, pending: bytes, last: bool) -> Ints:
+        """`masks` where a character is open."""
+        known = self._open.get((state, pending, last))
+        if known is None:
+            after, done = self._read(state, (self._broken,))
+            masked = np.full(len(self._silent), bool(done))
+            for part in self.masks((after, b""), last=last):
+                masked[part] = True
+            masked &= self._breaks
+            for token, completed in self._going_on(state, pending, last):
+                masked[token] = bool(completed[0])
+            if last and self.at_end((state, pending)):
+                masked |= self._says_nothing
+            if len(self._open) >= _MOST_CACHED:
+                self._open.clear()
+            known = self._open[state, pending, last] = _frozen(np.flatnonzero(masked))
+        return known
+
+    def _open_pairs(self, state: State, pending: bytes, last: bool) -> tuple[Ints, Ints]:
+        """`completions` where a character is open."""
         after, done = self._read(state, (self._broken,))
-        others = ~self._silent
-        others[self._goes_on] = False
-        masked = np.zeros(len(others), dtype=bool)
-        for part in self.masks((after, b""), last=last):
-            masked[part] = True
-        masked = (masked | bool(done)) & others
         ids, patterns = self.completions((after, b""), last=last)
-        keep = others[ids]
-        pairs = {(int(p), int(i)) for i, p in zip(ids[keep], patterns[keep], strict=True)}
-        pairs.update((p, int(i)) for p in done for i in np.flatnonzero(others))
-        memo: dict[tuple[tuple[int, ...] | bytes, int], _Completed] = {}
+        keep = self._breaks[ids]
+        found = [(ids[keep].astype(np.int64), patterns[keep].astype(np.int64))]
+        every = [(self._breaks, done)]
+        if last:
+            every.append((self._says_nothing, set(self.at_end((state, pending)))))
+        for some, ends in every:
+            mine = np.flatnonzero(some)
+            found += [(mine, np.full(len(mine), pattern)) for pattern in ends]
+        pairs = [(token, p) for token, completed in self._going_on(state, pending, last) for p in completed[1]]
+        more = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        return _pairs([*found, (more[:, 0], more[:, 1])])
+
+    def _going_on(self, state: State, pending: bytes, last: bool) -> Iterator[tuple[int, _Completed]]:
+        """The ids whose first byte can go on with the character, and what they complete."""
+        known: dict[tuple[tuple[int, ...], int], _Completed] = {}
         for token in self._goes_on:
             data = self.trie.tokens[token] or b""
             character, used = utf8.finish(pending, data)
-            what: tuple[tuple[int, ...] | bytes, int]
-            what = (self._run(character), self._node(self._rest(token, used))) if character else (data, 0)
-            verdict = memo.get(what)
-            if verdict is None:
-                verdict = memo[what] = self._open_token(state, pending, token, data, last)
-            masked[token] = bool(verdict[0])
-            pairs.update((p, token) for p in verdict[1])
-        if last and (ends := self.at_end((state, pending))):
-            silent = self._silent & (self.trie.node_of >= 0)
-            masked |= silent
-            pairs.update((p, int(i)) for p in ends for i in np.flatnonzero(silent))
-        ordered = np.array(sorted(pairs), dtype=np.int32).reshape(-1, 2)
-        known = _frozen(np.flatnonzero(masked)), _frozen(ordered[:, 1]), _frozen(ordered[:, 0])
-        if len(self._open) >= _MOST_CACHED:
-            self._open.clear()
-        self._open[key] = known
-        return known
+            if character:
+                what = self._run(character), self._node(self._rest(token, used))
+            else:
+                what = (), -1 - self.columns.tail_of(pending + data)
+            if what not in known:
+                known[what] = self._open_token(state, pending, token, data, last)
+            yield token, known[what]
 
     def nbytes(self) -> int:
         """Bytes of the tables and of the cached answers."""

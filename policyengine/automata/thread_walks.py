@@ -20,10 +20,15 @@ import numpy as np
 from policyengine.automata.anchored_tables import AnchoredTables, PerState
 from policyengine.automata.column_trie import ColumnTrie
 from policyengine.automata.phrases import Bools, Longs
+from policyengine.automata.threads import BEGIN, State
 from policyengine.automata.utf8 import REPLACEMENT
 
 FIRE, EAGER, END = 0, 1, 2
+_FEW = 24  # children up to which a loop is quicker than arrays
 ANY = -1  # the pattern of an event where every character of a tail completes one, but not the same
+
+
+Run = tuple[int, ...]
 
 
 class Events(NamedTuple):
@@ -67,6 +72,7 @@ class ThreadWalks:
         self.trie, self.tables = trie, tables
         self._broken = trie.anchored.column(ord(REPLACEMENT))
         self._has_tails: Bools = trie.child_hi > trie.child_mid
+        self._n_children: Longs = trie.child_mid - trie.child_lo
         # Preorder number of a node's first tail.
         self._first_tail: Longs = trie.first[np.minimum(trie.child_mid, trie.n_nodes - 1)].astype(np.int64)
 
@@ -84,13 +90,43 @@ class ThreadWalks:
         which, pattern = self.tables.at_end.pairs(rows.state)
         self._add(found, rows.where(which), 1, pattern, END)
         tailed = [self._at_tails(found, rows)]
-        depth = 1
+        first_edges: Bools | None = edges
         while len(rows.node):
-            rows = self._down(found, rows, edges if depth == 1 else None)
-            tailed.append(self._settle(found, rows))
-            rows = rows.where(self.tables.live[rows.state])
-            depth += 1
+            if first_edges is None and int(self._n_children[rows.node].sum()) <= _FEW:
+                rows = self._one_by_one(found, tailed, rows)
+            else:
+                rows = self._down(found, rows, first_edges)
+                tailed.append(self._settle(found, rows))
+                rows = rows.where(self.tables.live[rows.state])
+            first_edges = None
         return Events.of(found), _rows(tailed)
+
+    def _one_by_one(self, found: list[Events], tailed: list[Rows], rows: Rows) -> Rows:
+        """Follow a few rows all the way down, as long as they stay few; returns what is left.
+
+        Long runs of white space are why: a round over two rows costs as much as one over hundreds.
+        """
+        trie, tables, step = self.trie, self.tables, self.trie.anchored.next
+        left = [(int(o), int(n), int(s)) for o, n, s in zip(*rows, strict=True)]
+        settled: list[tuple[int, int, int]] = []
+        budget = 16 * _FEW
+        while left and budget > 0:
+            origin, node, state = left.pop()
+            lo, hi = int(trie.child_lo[node]), int(trie.child_mid[node])
+            budget -= hi - lo
+            ends = tables.before[False].some[state], tables.before[True].some[state]
+            columns, edges = trie.column[lo:hi].tolist(), trie.edge[lo:hi].tolist()
+            for child, column, edge in zip(range(lo, hi), columns, edges, strict=True):
+                if ends[edge]:
+                    self._note(found, _row(origin, child, state), tables.before[edge], FIRE)
+                after = step(state, column, edge)
+                if after >= 0:
+                    settled.append((origin, child, after))
+                    if tables.live[after]:
+                        left.append((origin, child, after))
+        if settled:
+            tailed.append(self._settle(found, _of_rows(settled)))
+        return _of_rows(left)
 
     def base(self, origin: int, start: int, edges: Bools) -> tuple[Events, Rows]:
         """What tokens complete without a thread before them; `start`: the state in which the first one begins.
@@ -100,7 +136,7 @@ class ThreadWalks:
         trie, tables = self.trie, self.tables
         nothing = np.zeros(0, dtype=np.int64)
         rows, found, tailed = Rows(nothing, nothing, nothing), list[Events](), list[Rows]()
-        self._at_tails(found, Rows(*(np.array([i], dtype=np.int64) for i in (origin, 0, start))))
+        found.append(self.at_root(origin, start))
         for depth, (lo, hi) in enumerate(zip(trie.levels[1:], trie.levels[2:], strict=False), start=1):
             rows = self._down(found, rows, edges if depth == 1 else None)
             node = np.arange(lo, hi)
@@ -117,6 +153,12 @@ class ThreadWalks:
             self._at_tails(found, Rows(np.full(len(at), origin, dtype=np.int64), at, fresh))
             rows = rows.where(tables.live[rows.state])
         return Events.of(found), _rows(tailed)
+
+    def at_root(self, origin: int, start: int) -> Events:
+        """What U+FFFD alone completes at the end of the output, which the root's tails become there."""
+        found: list[Events] = []
+        self._at_tails(found, _row(origin, 0, start))
+        return Events.of(found)
 
     # -- one symbol ------------------------------------------------------------------------------------------------
 
@@ -177,58 +219,87 @@ class ThreadWalks:
 class TailJudge:
     """Whether every character that a tail can become completes a pattern, whichever.
 
-    A thread's *row* says it of every column; a tail of single columns is judged by the rows of all its threads, and
-    one of longer runs by reading them.
+    A thread's *row* says it of every column; a tail of single columns is judged by the rows of all its threads. Longer
+    runs are read, but only where they have a chance: they complete something whatever stands before them, or a thread
+    gets over their first column.
     """
 
-    def __init__(self, trie: ColumnTrie, tables: AnchoredTables) -> None:
-        self._trie, self._tables = trie, tables
-        self._rows: dict[tuple[int, int], Bools] = {}
-        self._needs = np.zeros((0, trie.n_columns), dtype=bool)
+    def __init__(self, trie: ColumnTrie, tables: AnchoredTables, reads: Callable[[State, Run], bool]) -> None:
+        """reads: whether a state completes something in a run of columns."""
+        self._trie, self._tables, self._reads = trie, tables, reads
+        self._rows: dict[tuple[int, int], tuple[Bools, Bools]] = {}
+        self._by_itself: dict[Run, bool] = {}
+        self._needs: tuple[Bools, Bools, Bools] | None = None
 
-    def row(self, state: int, context: int) -> Bools:
-        """bool [columns]: whether reading a symbol of the column completes a pattern, or leaves the text in a word."""
+    def row(self, state: int, context: int) -> tuple[Bools, Bools]:
+        """bool [columns] each: whether a symbol of the column completes a pattern, or leaves the text in a word that
+        only waits for an edge; and whether the thread goes on behind it."""
         known = self._rows.get((state, context))
         if known is None:
             tables, n = self._tables, self._trie.n_columns
             edge, states = self._trie.edge_after(context), np.full(n, state, dtype=np.int64)
             after = tables.next_many(states, np.arange(n), edge)
-            known = tables.now.some[after] | tables.eager.some[after]
-            known |= np.where(edge, tables.before[True].some[state], tables.before[False].some[state])
-            if len(self._rows) * n >= 1 << 24:
+            done = tables.now.some[after] | tables.eager.some[after]
+            done |= np.where(edge, tables.before[True].some[state], tables.before[False].some[state])
+            known = done, tables.live[after]
+            if len(self._rows) * n >= 1 << 23:
                 self._rows.clear()
             self._rows[state, context] = known
         return known
 
-    def complete(self, node: int, row: Bools, reads: Callable[[tuple[int, ...]], bool]) -> list[int]:
+    def complete(self, node: int, state: State, start: int) -> list[int]:
         """The tail nodes below `node` all of whose characters complete something.
 
-        reads: whether a run of columns does, for those that are not of one column.
+        state: all threads there; start: the anchored state of one that begins with the next symbol.
         """
         trie = self._trie
         lo, hi = int(trie.child_mid[node]), int(trie.child_hi[node])
+        context, threads = state
+        done = self.row(start, context)[0]
+        goes_on = np.zeros_like(done)
+        for thread in threads:
+            mine = self.row(thread, context)
+            done, goes_on = done | mine[0], goes_on | mine[1]
+        singles, longer, dropped = self._needed()
         tails = trie.tail[lo:hi]
-        passed = np.flatnonzero(~self._need(int(tails.max(initial=-1)) + 1)[tails][:, ~row].any(axis=1))
-        found = []
-        for place in passed.tolist():
-            tail = trie.tails[int(tails[place])]
-            rest = tail.longer + (((),) if tail.dropped else ())
-            if all(map(reads, rest)):
-                found.append(lo + place)
-        return found
+        failed = singles[tails][:, ~done].any(axis=1) | longer[tails][:, ~(done | goes_on)].any(axis=1)
+        if not node or not any(self._tables.eager.some[thread] for thread in threads):
+            failed |= dropped[tails]
+        passed = np.flatnonzero(~failed).tolist()
+        runs = [trie.tails[int(tails[place])].longer for place in passed]
+        reads = self._reads
+        return [lo + p for p, longer in zip(passed, runs, strict=True) if all(reads(state, run) for run in longer)]
 
-    def _need(self, count: int) -> Bools:
-        """bool [tails, columns]: which single columns a tail has."""
-        if len(self._needs) < count:
-            needs = np.zeros((len(self._trie.tails), self._trie.n_columns), dtype=bool)
-            for number, tail in enumerate(self._trie.tails):
-                needs[number, list(tail.singles)] = True
-            self._needs = needs
+    def _needed(self) -> tuple[Bools, Bools, Bools]:
+        """By tail of the vocabulary, bool: its single columns; the columns that longer runs begin with, those left out
+        that complete something by themselves; whether folding drops a character."""
+        if self._needs is None:
+            tails = self._trie.tails
+            singles, longer = (np.zeros((len(tails), self._trie.n_columns), dtype=bool) for _ in range(2))
+            for number, tail in enumerate(tails):
+                singles[number, list(tail.singles)] = True
+                longer[number, [run[0] for run in tail.longer if not self._always(run)]] = True
+            self._needs = singles, longer, np.array([tail.dropped for tail in tails], dtype=bool)
         return self._needs
+
+    def _always(self, run: Run) -> bool:
+        """Whether a run may complete something with nothing before it, at an edge or not."""
+        known = self._by_itself.get(run)
+        if known is None:
+            known = self._by_itself[run] = any(self._reads((context, ()), run) for context in (BEGIN, 0, 1))
+        return known
 
 
 def _rows(parts: Iterable[Rows]) -> Rows:
     return Rows(*(np.concatenate(columns).astype(np.int64) for columns in zip(*parts, strict=True)))
+
+
+def _row(origin: int, node: int, state: int) -> Rows:
+    return _of_rows([(origin, node, state)])
+
+
+def _of_rows(rows: list[tuple[int, int, int]]) -> Rows:
+    return Rows(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
 
 
 def _distinct(rows: Rows, n_states: int) -> Rows:
