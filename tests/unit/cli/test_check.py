@@ -245,7 +245,9 @@ def test_every_rule_that_the_vocabulary_refuses_is_reported(run: Run, write: Wri
         "  end: {ban: {token_ids: [0]}}\n"
         "  fine: {ban: {token_ids: [7]}}\n"
         "  outside: {bias: {token_ids: {9999: 1}}}\n"
-        "  cuda: {force: {token_id: 8888, at: 1}, when: {device: [cuda]}}\n",
+        "  cuda: {force: {token_id: 8888, at: 1}, when: {device: [cuda]}}\n"
+        "  acme: {force: {token_id: 7777, at: 2}, when: {device: [cuda], model: ['acme-*']}}\n"
+        "  elsewhere: {force: {token_id: 6666, at: 3}, when: {vocabulary: ['00000000']}}\n"
         b="rules: {opening: {force: {text: import, at: start}}}\n",
     )
     assert run("check", policies).code == 0
@@ -255,7 +257,8 @@ def test_every_rule_that_the_vocabulary_refuses_is_reported(run: Run, write: Wri
         "4:9: error[PE208 not-bindable] a/end: token id 0 ends this model's outputs and cannot be banned",
         "6:13: error[PE208 not-bindable] a/outside: token id 9999 is outside the vocabulary of 4096 ids",
         "7:28: error[PE208 not-bindable] a/cuda: token id 8888 is outside the vocabulary of 4096 ids",
-        "2 files, 5 rules: 3 errors",
+        "8:28: error[PE208 not-bindable] a/acme: token id 7777 is outside the vocabulary of 4096 ids",
+        "2 files, 7 rules: 4 errors",
     ]
 
 
@@ -287,7 +290,7 @@ def test_a_check_imports_no_more_than_it_needs(write: Write) -> None:
         "from policyengine.cli import main\n"
         f"sys.argv = ['policyengine', 'check', {str(write(a=BAN))!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "unneeded = {'jinja2', 'jsonschema', 'rich', 'safetensors', 'tokenizers', 'torch', 'vllm'}\n"
+        "unneeded = {'jinja2', 'jsonschema', 'regex', 'rich', 'safetensors', 'tokenizers', 'torch', 'vllm'}\n"
         "print(sorted(unneeded & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
