@@ -247,7 +247,7 @@ def test_every_rule_that_the_vocabulary_refuses_is_reported(run: Run, write: Wri
         "  outside: {bias: {token_ids: {9999: 1}}}\n"
         "  cuda: {force: {token_id: 8888, at: 1}, when: {device: [cuda]}}\n"
         "  acme: {force: {token_id: 7777, at: 2}, when: {device: [cuda], model: ['acme-*']}}\n"
-        "  elsewhere: {force: {token_id: 6666, at: 3}, when: {vocabulary: ['00000000']}}\n"
+        "  elsewhere: {force: {token_id: 6666, at: 3}, when: {vocabulary: ['00000000']}}\n",
         b="rules: {opening: {force: {text: import, at: start}}}\n",
     )
     assert run("check", policies).code == 0
