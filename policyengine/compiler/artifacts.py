@@ -25,6 +25,7 @@ from policyengine.runtime.program import (
     RewritePlan,
     RuleBody,
     RulePlan,
+    automaton_kind,
 )
 
 REPORT = "REPORT.md"
@@ -123,7 +124,8 @@ def _report(program: Program, levels: Levels, targets: tuple[str, ...], array_by
             "use": one.use,
             "policies": ", ".join(names[i] for i in one.policies),
             "targets": ", ".join(one.targets),
-            "phrases": len(one.phrases),
+            "kind": automaton_kind(one.automaton),
+            "patterns": len(one.phrases),
             "states": one.automaton.n_states,
         }
         for one in program.components
@@ -141,6 +143,5 @@ def _report(program: Program, levels: Levels, targets: tuple[str, ...], array_by
 
 def _what(rule: RulePlan) -> str:
     body = rule.body
-    if isinstance(body, BanPlan):
-        return f"ban, {'avoid' if body.avoid else body.text_action.kind}"
-    return kind(rule)
+    what = f"ban, {'avoid' if body.avoid else body.text_action.kind}" if isinstance(body, BanPlan) else kind(rule)
+    return what if rule.channel == "all" else f"{what}, in the {rule.channel}"

@@ -21,7 +21,7 @@ def summary(program: Program, made: Build, output: Path, *, changed: bool) -> st
     rows = [["rule", *made.targets]]
     for rule, levels in zip(program.rules, made.levels, strict=True):
         rows.append([rule_name(program, rule), *(str(levels[target]) for target in made.targets)])
-    phrases = sum(len(one.phrases) for one in program.components)
+    patterns = sum(len(one.phrases) for one in program.components)
     states = sum(one.automaton.n_states for one in program.components)
     size = sum(map(len, made.tree.values()))
     verb = "wrote" if changed else "up to date:"
@@ -29,7 +29,7 @@ def summary(program: Program, made: Build, output: Path, *, changed: bool) -> st
         f"{_count(len(program.policies), 'policy', 'policies')}, {_count(len(program.rules), 'rule', 'rules')}, "
         f"digest {program.digest}",
         _table(rows),
-        f"{_count(phrases, 'phrase', 'phrases')} in {_count(len(program.components), 'automaton', 'automata')} of "
+        f"{_count(patterns, 'pattern', 'patterns')} in {_count(len(program.components), 'automaton', 'automata')} of "
         f"{_count(states, 'state', 'states')}; {ARRAYS}: {made.size(ARRAYS):,} bytes",
         f"{verb} {_count(len(made.tree), 'file', 'files')}, {size:,} bytes, in {output}",
         "\n".join(_next(made, output)),

@@ -155,3 +155,27 @@ def test_the_wheel_installs(make: Make, tmp_path: Path) -> None:
     subprocess.run([*command, "--target", str(tmp_path / "site"), str(wheel)], check=True, capture_output=True)
     assert pe.open_bundle(tmp_path / "site" / "policy_bundle").digest == program.digest
     assert (tmp_path / "site/policy_bundle/vllm.py").read_bytes() == made["policy_bundle/vllm.py"]
+
+
+def test_the_report_names_kinds_and_parts_of_the_output(make: Make) -> None:
+    program = pe.compile(
+        make(
+            project="targets: [trtllm]\nreasoning: {start: <think>, end: </think>}\n",
+            a="""\
+rules:
+  a: {ban: {phrases: [x], gaps: letters}, channel: answer}
+  b: {ban: {regex: ['(a)\\1']}, action: redact}
+  c: {ban: {scripts: [Han]}}
+  d: {rewrite: {to: upper}}
+""",
+        )
+    )
+    report = build(program, targets=["trtllm"], package="p").tree["REPORT.md"].decode("utf-8")
+    for row in (
+        "| a/a | ban, avoid, in the answer | text (fallback: terminate) |",
+        "| a/b | ban, redact | text (redact) |",
+        "| a/d | rewrite, in the answer | text |",
+        "| avoid | threads | a | trtllm | 1 |",
+        "| text | irregular | a | trtllm | 1 | 0 |",
+    ):
+        assert row in report
