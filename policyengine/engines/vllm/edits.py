@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,6 +17,9 @@ import numpy.typing as npt
 import torch
 
 from policyengine.engines.vllm.memo import Ids, Mask, Wide, WidePart
+
+if TYPE_CHECKING:
+    from policyengine.engines.vllm.steering import Steering
 
 _NEVER = float("-inf")
 _NEVER_ARRAY = np.array(_NEVER, dtype=np.float32)  # numpy writes it faster than a float
@@ -59,6 +63,10 @@ class PartCache:
             self._ids -= len(old)
         return tensor
 
+    def fetch(self, part: Ids) -> torch.Tensor:
+        """`get`, but a short part is sent anew and not kept."""
+        return self.get(part) if len(part) >= _INLINE else to_device(part.astype(np.int64), self._device)
+
     def widen(self, mask: Mask) -> tuple[Wide, ...]:
         """Fill `mask.wide`: long parts each, shared with other masks that have them now, and the short ones as one."""
         short = [part for part in mask.parts if len(part) < _INLINE]
@@ -85,6 +93,7 @@ class Edits:
         self._biased: list[tuple[int, Ids, npt.NDArray[np.float64]]] = []
         self._forced: list[tuple[int, int, int]] = []
         self._checked: list[tuple[int, int]] = []
+        self.steering: Steering | None = None  # for the few rows that need it
 
     def mask(self, row: int, mask: Mask) -> None:
         """Forbid the ids of all parts in a row."""
@@ -103,7 +112,7 @@ class Edits:
         self._checked.append((row, eos))
 
     def apply(self, logits: torch.Tensor, padding: npt.NDArray[np.int64]) -> torch.Tensor | None:
-        """Change `logits` (float32 [rows, width], any strides) in place: biases, masks, forces, then checks.
+        """Change `logits` (float32 [rows, width], any strides) in place: biases, masks, what steers, forces, checks.
 
         padding: ids that stand for no token and do not count as something left. Returns how many rows were left with
         EOS although it was not what was asked for, as an int64 tensor on the device; None if no row could be.
@@ -113,7 +122,11 @@ class Edits:
         # EOS logits are read before the masks: one that a minimum length hides comes back as it was.
         forced = self._with_ends(logits, self._forced) if self._forced else None
         checked = self._with_ends(logits, self._checked) if self._checked else None
+        if self.steering is not None:
+            self.steering.keep_only(logits)
         self._write_masks(logits)
+        if self.steering is not None:
+            self.steering.let_stand(logits)
         if forced is not None:
             counts.append(_write_forced(logits, *forced))
         if checked is not None:

@@ -20,11 +20,12 @@ from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
 from policyengine.engines.vllm.counters import Counters
 from policyengine.engines.vllm.edits import Edits, PartCache
 from policyengine.engines.vllm.memo import Mask, Memo, Spot
+from policyengine.engines.vllm.steering import Steering
 from policyengine.runtime.errors import RequestError
 
 if TYPE_CHECKING:
     from policyengine.runtime.token_program import TokenProgram
-    from policyengine.runtime.token_session import TokenSession
+    from policyengine.runtime.token_session import StandIn, TokenSession
 
 _log = logging.getLogger("vllm.policyengine")
 
@@ -43,6 +44,7 @@ class Row:
         "closed",
         "consumed",
         "eos",
+        "inside",
         "last",
         "limited",
         "output",
@@ -65,6 +67,7 @@ class Row:
         self.closed = False  # failed: only EOS from here on
         # The engine has masks of its own for this request, which may leave nothing beside ours.
         self.limited = bool(params.structured_outputs or params.allowed_token_ids or params.bad_words)
+        self.inside = False  # whether the prompt has begun the reasoning
         self.eos = default_eos if params.eos_token_id is None else params.eos_token_id
 
     def fits(self) -> bool:
@@ -86,7 +89,7 @@ class Batch:
         self.steps = 0
         self._rows: dict[int, Row] = {}
         self._ordered: list[tuple[int, Row]] = []
-        self._cache, self._memo = PartCache(device), Memo()
+        self._device, self._cache, self._memo = device, PartCache(device), Memo()
         vocabulary = program.vocabulary
         self._width = vocabulary.size
         self._real = int(program.is_real.sum())
@@ -120,9 +123,11 @@ class Batch:
             return
         for index in update.removed:
             self._drop(index)
-        for index, params, _prompt, output in update.added:
+        markers = self.program.markers
+        for index, params, prompt, output in update.added:
             self._drop(index)
-            self._rows[index] = Row(params, output, self._eos)
+            row = self._rows[index] = Row(params, output, self._eos)
+            row.inside = markers is not None and prompt is not None and markers.opens(prompt)
         for a, b, direction in update.moved:
             mine, other = self._rows.pop(a, None), self._rows.pop(b, None)
             if mine is not None:
@@ -225,15 +230,26 @@ class Batch:
     def _ask(self, index: int, row: Row, session: TokenSession, edits: Edits) -> tuple[Spot, bool]:
         """What the session answers now, and whether that is all that this row needs."""
         parts, forced = session.mask_parts(), session.forced
+        only, stand_in = session.only, session.stand_in
         bias = session.bias_arrays() if session.has_bias else None
         spot = Spot(session.place, Mask(parts) if parts else None, bias if bias and len(bias[0]) else None)
+        if only is not None or stand_in is not None:
+            self._steer(index, only, stand_in, edits)
         if forced is not None:
             edits.force(index, forced, row.eos)
-        elif parts and (row.limited or self._may_be_all(row, parts)):
+        elif only is not None or stand_in is not None or (parts and (row.limited or self._may_be_all(row, parts))):
             edits.check(index, row.eos)
         else:
             return spot, True
         return spot, False
+
+    def _steer(self, index: int, only: np.ndarray | None, stand_in: StandIn | None, edits: Edits) -> None:
+        if edits.steering is None:
+            edits.steering = Steering(self._cache, self._device)
+        if only is not None:
+            edits.steering.only(index, only)
+        if stand_in is not None:
+            edits.steering.stand_in(index, *stand_in)
 
     @staticmethod
     def _settles(row: Row, session: TokenSession) -> bool:
@@ -252,7 +268,7 @@ class Batch:
         spot, row.spot = row.spot, None
         session, output = row.session, row.output
         if session is None or not row.fits():
-            row.session = session = self._start(row.params)
+            row.session = session = self._start(row)
             row.consumed = row.overruled = 0
         elif spot is not None:
             session.move(spot.place, row.consumed)
@@ -268,11 +284,11 @@ class Batch:
             row.last = token
         return session
 
-    def _start(self, params: Any) -> TokenSession:
+    def _start(self, row: Row) -> TokenSession:
+        params = row.params
         extra: Mapping[str, Any] | None = params.extra_args
-        return self.program.token_session(
-            extra, tuple(params.stop_token_ids or ()), params.max_tokens, bool(params.ignore_eos)
-        )
+        stop, ignore_eos = tuple(params.stop_token_ids or ()), bool(params.ignore_eos)
+        return self.program.token_session(extra, stop, params.max_tokens, ignore_eos, reasoning=row.inside)
 
     def _forget(self, finished: list[int]) -> None:
         """Rows of requests without active rules are not looked at again."""
