@@ -333,7 +333,7 @@ class _Builder:
             by_kind = {kind: self._through_gap(places, kind) for kind in (_GAP_OUTSIDE, _GAP_IN_WORD)}
             gap_next.append((-1, number(by_kind[_GAP_OUTSIDE]), number(by_kind[_GAP_IN_WORD])))
             symbols = {e for node, _ in places for e in self._children[node] if e != _GAP}
-            for symbol in symbols:
+            for symbol in sorted(symbols):
                 below = frozenset(
                     (self._children[node][symbol], _HERE) for node, _ in places if symbol in self._children[node]
                 )
