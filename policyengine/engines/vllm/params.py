@@ -14,9 +14,19 @@ from typing import Any
 
 from policyengine.bundles import open_bundle
 from policyengine.requests import ASSIGNED_KEY
+from policyengine.runtime import forced_text
 from policyengine.runtime.errors import RequestError
 from policyengine.runtime.forces import conflict, value_of
-from policyengine.runtime.program import BanPlan, ForcePlan, MinTokensPlan, Program, Request, RulePlan
+from policyengine.runtime.program import (
+    AllowPlan,
+    BanPlan,
+    Component,
+    ForcePlan,
+    MinTokensPlan,
+    Program,
+    Request,
+    RulePlan,
+)
 
 TARGET = "vllm"
 RAW_MODES = ("raw_logprobs", "raw_logits")
@@ -38,7 +48,7 @@ def validate(program: Program, params: Any, device: str) -> None:
         params.extra_args = {key: value for key, value in params.extra_args.items() if key != ASSIGNED_KEY}
     request = program.parse_request(params.extra_args)
     rules = [rule for rule in program.rules if rule.policy in request.policies and _acts(program, rule, device)]
-    if any(isinstance(rule.body, BanPlan) and rule.body.avoid for rule in rules):
+    if any(_masks(rule) for rule in rules):
         _refuse_raw_logprobs(params)
     forces = [
         (f"{program.policies[rule.policy].name}/{rule.id}", rule.body)
@@ -48,21 +58,42 @@ def validate(program: Program, params: Any, device: str) -> None:
     clash = conflict(forces, request)
     if clash is not None:
         raise RequestError(clash)
-    least = max((_least(rule.body, request) for rule in rules if isinstance(rule.body, MinTokensPlan)), default=0)
+    for rule in rules:
+        if isinstance(rule.body, ForcePlan):
+            banned = forced_text.refusal(program, request, rule, rule.body, lambda part: _is_sure(part, device))
+            if banned is not None:
+                raise RequestError(banned)
+    # An output that does not reason has no minimum for its reasoning.
+    lengths = [r.body for r in rules if isinstance(r.body, MinTokensPlan) and r.channel != "reasoning"]
+    least = max((_least(plan, request) for plan in lengths), default=0)
     if params.max_tokens is not None:
         least = min(least, params.max_tokens)
     params.min_tokens = max(params.min_tokens, least)
 
 
 def masks_tokens(program: Program, device: str) -> bool:
-    """Whether any request can have tokens masked by a ban on this engine."""
-    return any(isinstance(r.body, BanPlan) and r.body.avoid and _acts(program, r, device) for r in program.rules)
+    """Whether any request can have tokens withheld on this engine."""
+    return any(_masks(rule) and _acts(program, rule, device) for rule in program.rules)
+
+
+def _masks(rule: RulePlan) -> bool:
+    """Whether a rule withholds what a model might say: a ban, or an allow of scripts.
+
+    The other allows, like forces, only choose among what the model may say.
+    """
+    body = rule.body
+    return (isinstance(body, BanPlan) and body.avoid) or (isinstance(body, AllowPlan) and bool(body.scripts))
 
 
 def _acts(program: Program, rule: RulePlan, device: str) -> bool:
     """Whether the rule may act here. The model and its vocabulary are not known in this process."""
     facts = replace(rule.when, model=(), vocabulary=())
     return TARGET in program.policies[rule.policy].targets and facts.holds(device=device, model=None, vocabulary=None)
+
+
+def _is_sure(component: Component, device: str) -> bool:
+    """Whether a component acts here whatever the model is; the worker, which knows it, decides about the others."""
+    return TARGET in component.targets and component.when.holds(device=device, model=None, vocabulary=None)
 
 
 def served_name(model_config: Any) -> str:

@@ -10,8 +10,9 @@ from vllm import SamplingParams
 
 from policyengine.engines.vllm.params import validate
 from policyengine.runtime.errors import RequestError
-from policyengine.runtime.program import ForcePlan, MinTokensPlan, Param, ParameterPlan, Program
+from policyengine.runtime.program import AllowPlan, ForcePlan, MinTokensPlan, Param, ParameterPlan, Program
 from tests.engines.vllm.programs import avoid, policy, program
+from tests.session_programs import Rule, make
 
 PIN = program(
     [policy("pin", "always", [ParameterPlan("target_token", "token_id")])],
@@ -37,11 +38,11 @@ def checked(compiled: Program, **settings: Any) -> SamplingParams:
 class InputProcessor:
     """Stands where vLLM's class of that name does: it owns the configuration and calls the check."""
 
-    def __init__(self, logprobs_mode: str) -> None:
-        self.model_config = SimpleNamespace(logprobs_mode=logprobs_mode)
+    def __init__(self, logprobs_mode: str, compiled: Program = BANS) -> None:
+        self.model_config, self._program = SimpleNamespace(logprobs_mode=logprobs_mode), compiled
 
     def check(self, params: SamplingParams) -> None:
-        (lambda: validate(BANS, params, "cpu"))()
+        (lambda: validate(self._program, params, "cpu"))()
 
 
 @pytest.mark.parametrize("value", ["x", "128", [128], 1.5, True, -1])
@@ -110,3 +111,32 @@ def test_forces_that_clash_are_refused() -> None:
     checked(compiled, extra_args={"policies": ["prefix"]})
     with pytest.raises(RequestError, match=r"pin/.* and prefix/.* force different tokens"):
         checked(compiled, extra_args={"policies": ["prefix"], "target_token": 3})
+
+
+def test_a_text_to_be_forced_that_a_ban_never_lets_through() -> None:
+    """A client hears of it at once, although this process knows no tokens: the text itself is read."""
+    compiled = program(
+        [policy("greet", "always", [ParameterPlan("greeting", "string")]), policy("no-rice")],
+        [(0, ForcePlan(Param("greeting"), None, "start"))],
+        bans=[(1, ["rice"])],
+    )
+    checked(compiled, extra_args={"greeting": "the rice"})
+    checked(compiled, extra_args={"greeting": "the ri", "policies": ["no-rice"]})
+    with pytest.raises(RequestError, match=r"parameter 'greeting': .* no-rice/r1 bans what it holds"):
+        checked(compiled, extra_args={"greeting": "the Rice", "policies": ["no-rice"]})
+
+
+def test_a_minimum_of_the_reasoning_is_none_of_the_output() -> None:
+    """An output that does not reason may be as short as it likes; the answer's minimum is one of the output."""
+    marks = ("<think>", "</think>")
+    for channel, least in (("reasoning", 0), ("answer", 5), ("all", 5)):
+        compiled = make(Rule(MinTokensPlan(5), channel), reasoning=marks)  # type: ignore[arg-type]
+        assert checked(compiled).min_tokens == least
+
+
+def test_scripts_that_are_not_allowed_are_withheld_like_bans() -> None:
+    """Other allows choose among what the model may say, and its alternatives may be seen."""
+    InputProcessor("raw_logprobs", make(AllowPlan(choices=("yes", "no")))).check(SamplingParams(logprobs=5))
+    scripts = InputProcessor("raw_logprobs", make(AllowPlan(scripts=("[^a]",))))
+    with pytest.raises(RequestError, match="logprobs"):
+        scripts.check(SamplingParams(logprobs=5))
