@@ -26,6 +26,15 @@ from tests.unit.compiler.conftest import RULES, Make, files
 # -- reproducible -----------------------------------------------------------------------------------------------------
 
 
+# What is made into automata of other kinds.
+OTHERS = r"""rules:
+  a: {ban: {phrases: [Project Titan, Hyperion, a-b c], gaps: letters, normalize: [nfkc, marks, confusables]}}
+  b: {ban: {phrases: [Titan], except: [Titan press kit, the Titan], gaps: punctuation}}
+  c: {ban: {regex: ['AKIA[0-9A-Z]{16}', '(?i)\b(top|very) secret\b', '^a|b$']}}
+  d: {ban: {scripts: [Han, Cyrillic]}}
+"""
+
+
 def compile_in(folder: Path, argument: str, seed: str) -> Tree:
     output = folder / "out"
     command = [sys.executable, "-m", "policyengine", "compile", argument, "-o", str(output), "--wheel"]
@@ -35,7 +44,7 @@ def compile_in(folder: Path, argument: str, seed: str) -> Tree:
 
 
 def test_the_same_policies_give_the_same_bytes_wherever_and_whenever(make: Make, tmp_path: Path) -> None:
-    make(a="description: 'a | b'\n" + RULES, b=RULES.replace("x:", "y:"), project="max_hold: 100\n")
+    make(a="description: 'a | b'\n" + RULES, b=RULES.replace("x:", "y:"), c=OTHERS, project="max_hold: 100\n")
     copy = tmp_path / "elsewhere" / "deep"
     shutil.copytree(tmp_path / "policies", copy / "rules")
     for path in copy.rglob("*.yaml"):
