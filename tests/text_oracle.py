@@ -56,7 +56,7 @@ def waits(phrase: Phrase) -> bool:
 @cache
 def _pattern(source: Phrase | str) -> str:
     if isinstance(source, str):
-        return source
+        return source.replace(r"\b", r"(?:(?<!\w)|(?!\w))")  # an edge is missing only inside a word
     return ("(?i)" if source.case == "insensitive" else "") + "".join(_elements(source))
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from policyengine.automata.threads import ThreadAutomaton
 from policyengine.requests import build_parser
 from policyengine.runtime.digest import program_digest
+from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import (
     BanPlan,
     Component,
@@ -31,6 +32,7 @@ class Rule:
     """A ban of phrases, or of regular expressions.
 
     text: the replacement or the message, as in `TextAction`; avoid: the action is a fallback.
+    irregular: the expressions are searched by the `regex` package.
     """
 
     phrases: tuple[Phrase, ...]
@@ -39,6 +41,7 @@ class Rule:
     reason: str | None = None
     avoid: bool = False
     expressions: tuple[str, ...] = ()
+    irregular: bool = False
 
 
 def ban(
@@ -70,11 +73,12 @@ def program(*rules: Rule | Literal["upper", "lower", "nothing"], max_hold: int =
     bans = [(index, rule) for index, rule in enumerate(rules) if isinstance(rule, Rule)]
     entries = [(index, phrase, rule.avoid) for index, rule in bans for phrase in rule.phrases]
     components = []
-    expressions = [(index, source) for index, rule in bans for source in rule.expressions]
-    if expressions:
-        ranks, texts = tuple(index for index, _ in expressions), tuple(source for _, source in expressions)
-        searched = ThreadAutomaton.from_expressions(texts)
-        components.append(Component("text", (0,), _TARGETS, WhenPlan(), searched, ranks, texts))
+    for irregular in (False, True):
+        expressions = [(i, source) for i, rule in bans if rule.irregular == irregular for source in rule.expressions]
+        if expressions:
+            ranks, texts = tuple(index for index, _ in expressions), tuple(source for _, source in expressions)
+            searched = Irregular(texts) if irregular else ThreadAutomaton.from_expressions(texts)
+            components.append(Component("text", (0,), _TARGETS, WhenPlan(), searched, ranks, texts))
     for kind, avoid in dict.fromkeys((kind_of(phrase), avoid) for _, phrase, avoid in entries):
         mine = [(index, phrase) for index, phrase, other in entries if kind_of(phrase) == kind and other == avoid]
         automaton = automaton_of([phrase for _, phrase in mine])

@@ -22,6 +22,10 @@ _SYMBOL_BITS = 21
 S = TypeVar("S", bound=Hashable)
 
 
+class SearchTimeoutError(Exception):
+    """A search took too long, so that nobody knows what the text holds; the output must end."""
+
+
 class Hit(NamedTuple):
     """A pattern that counts from here on.
 

@@ -32,7 +32,9 @@ def scanner_of(component: Component, actions: tuple[TextAction | None, ...]) -> 
         return PhraseScanner(automaton, component, actions)
     if isinstance(automaton, ThreadAutomaton):
         return ThreadScanner(automaton, component, actions)
-    raise NotImplementedError(f"no scanner of {type(automaton).__name__} yet")
+    from policyengine.runtime.scanner_irregular import IrregularScanner  # most programs need no `regex`
+
+    return IrregularScanner(automaton, component, actions)
 
 
 class TextPlan:

@@ -5,17 +5,22 @@ Any way of cutting the text into chunks gives the same text, the same reason and
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
 from policyengine.runtime import text_memo
 from policyengine.runtime.program import Program, Request
+from policyengine.runtime.scanners import SearchTimeoutError
 from policyengine.runtime.text_memo import Edge, Node
 from policyengine.runtime.text_plan import BLOCKED, plan_for
 from policyengine.runtime.text_window import Stop, Window
 
 _SLICE = 512  # code points read in one go
-OVER_MAX_HOLD = "max_hold"  # the reason of an output that ended because too much had to be held
+# The reasons of outputs that ended because too much had to be held, or an expression took too long.
+OVER_MAX_HOLD, OVER_TIME = "max_hold", "regex_timeout"
+
+counters: Counter[str] = Counter()  # of this process: how many outputs ended for each of these reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class Verdict:
 
 
 _SILENCE = Verdict("suppress", "", None, ())
+_TIMED_OUT = Verdict("terminate", "", OVER_TIME, ())
 
 
 class TextSession:
@@ -108,6 +114,13 @@ class TextSession:
     def _read_on(self, text: str) -> Verdict:
         node, window = self._node, self._window
         self._node = self._window = None  # should anything below fail, the output has ended
+        try:
+            return self._advance(node, window, text)
+        except SearchTimeoutError:
+            counters[OVER_TIME] += 1
+            return _TIMED_OUT
+
+    def _advance(self, node: Node | None, window: Window | None, text: str) -> Verdict:
         glided = text_memo.glide(node, text) if node is not None else None
         matches: tuple[Match, ...] = ()
         after: Node | None
@@ -145,6 +158,13 @@ class TextSession:
         if window is None:
             return _SILENCE
         self._node = self._window = None
+        try:
+            return self._end(window)
+        except SearchTimeoutError:
+            counters[OVER_TIME] += 1
+            return _TIMED_OUT
+
+    def _end(self, window: Window) -> Verdict:
         origin = self._read - window.position
         stop = window.finish()
         if stop is not None:
@@ -161,6 +181,7 @@ class TextSession:
         plan = self._plan
         text, reason = "".join(self._kept or ()), OVER_MAX_HOLD
         if stop.rule is None:
+            counters[OVER_MAX_HOLD] += 1
             text += "".join(window.out)
         else:
             action = plan.action(stop.rule)
