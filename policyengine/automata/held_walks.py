@@ -16,7 +16,7 @@ import numpy as np
 from policyengine.automata.anchored_tables import AnchoredTables
 from policyengine.automata.column_trie import ColumnTrie
 from policyengine.automata.phrases import Bools, Longs
-from policyengine.automata.thread_walks import ANY, EAGER, END, FIRE, Events
+from policyengine.automata.thread_walks import EAGER, END, FIRE, Events
 from policyengine.automata.threads import State, ThreadAutomaton
 from policyengine.automata.utf8 import REPLACEMENT
 
@@ -255,10 +255,10 @@ class HeldWalks:
         known = self._tails.get((number, tail, moved))
         if known is None:
             runs, columns = self._trie.tails[tail].runs, self._trie.n_columns
-            some, common = judge_tail(
+            common = judge_tail(
                 number, runs, moved, lambda n, column: self._step(n * columns + column), lambda n: self._stop_of(n)[0]
             )
-            known = self._tails[number, tail, moved] = tuple(common) or ((ANY,) if some else ())
+            known = self._tails[number, tail, moved] = tuple(common)
         return known
 
     def _forget(self) -> None:
@@ -285,13 +285,12 @@ def judge_tail(
     moved: bool,
     read: Callable[[S, int], tuple[S, Iterable[int]]],
     waiting: Callable[[S], Iterable[int]],
-) -> tuple[set[int], set[int]]:
-    """The patterns that some of these runs of columns complete if each completes one, and those that all of them do.
+) -> set[int]:
+    """The patterns that each of these runs of columns completes.
 
     moved: whether the token has read a symbol, so that a word which the text ends in is one that it brought there.
     read: the state after a column, and the patterns that come to count. waiting: those that only wait for an edge.
     """
-    some: set[int] = set()
     common: set[int] | None = None
     for run in runs:
         done, here = set[int](), state
@@ -300,11 +299,10 @@ def judge_tail(
             done.update(patterns)
         if run or moved:
             done.update(waiting(here))
-        if not done:
-            return set(), set()
-        some |= done
         common = done if common is None else common & done
-    return some, common or set()
+        if not common:
+            break
+    return common or set()
 
 
 def _add(found: list[Events], rows: list[tuple[int, int, int, int]]) -> None:

@@ -5,8 +5,8 @@ each of them does. A walk follows (thread, node) pairs through the trie, one dep
 of tokens that complete a pattern, by the preorder numbers of the trie's nodes.
 
     FIRE   [lo, hi): the node where the pattern completes, and all that is below it
-    EAGER  the tokens that stop at the node, which leave the text in a word that only waits for an edge; or a tail,
-           all of whose characters complete the pattern
+    EAGER  the tokens that stop at the node, which leave the text in a word that only waits for an edge; or a tail
+           where each character that it can become completes the pattern
     END    the tokens that stop there, if nothing can follow them
 """
 
@@ -25,7 +25,6 @@ from policyengine.automata.utf8 import REPLACEMENT
 
 FIRE, EAGER, END = 0, 1, 2
 _FEW = 24  # children up to which a loop is quicker than arrays
-ANY = -1  # the pattern of an event where every character of a tail completes one, but not the same
 
 
 Run = tuple[int, ...]
@@ -217,7 +216,7 @@ class ThreadWalks:
 
 
 class TailJudge:
-    """Whether every character that a tail can become completes a pattern, whichever.
+    """Where every character that a tail can become may complete a pattern; whether it is the same is asked then.
 
     A thread's *row* says it of every column; a tail of single columns is judged by the rows of all its threads. Longer
     runs are read, but only where they have a chance: they complete something whatever stands before them, or a thread
@@ -308,4 +307,4 @@ def _distinct(rows: Rows, n_states: int) -> Rows:
     return rows.where(chosen)
 
 
-__all__ = ["ANY", "EAGER", "END", "FIRE", "Events", "Rows", "TailJudge", "ThreadWalks"]
+__all__ = ["EAGER", "END", "FIRE", "Events", "Rows", "TailJudge", "ThreadWalks"]
