@@ -180,16 +180,28 @@ class Output:
     def permitted(self, history: History, allowed: Iterable[int] | None = None) -> set[int]:
         """The ids that may be chosen; `allowed`: what the engine permits. EOS alone where nothing is left."""
         mine = set(range(self.size)) if allowed is None else set(allowed)
+        free = self.free(history, mine)
+        return {self.eos[0]} if self.is_dead_end(free, mine) else free
+
+    def is_dead_end(self, free: set[int], mine: set[int]) -> bool:
+        """Whether nothing is left; padding is nothing."""
+        return not any(self.tokens[i] is not None for i in free & mine)
+
+    def free(self, history: History, mine: set[int]) -> set[int]:
+        """What the rules leave."""
         now = self.forced(history)
         token = now.run[0] if now.run else self.scheduled(len(history))
         free = {i for i in range(self.size) if not self.is_masked(history, i) and self.is_allowed(history, i)}
         if token is not None:
-            # A force says nothing about what else is allowed; a mask on it wins.
-            result = {token} - {i for i in (token,) if self.is_masked(history, i) or not self.is_allowed(history, i)}
-            return result & mine or {self.eos[0]}
+            return free & {token}  # masks and allows win over forces
         if self._stands_for_the_end(history, now):
             first = self.asked.end[0]
             stands = first in free and bool(free & mine & self.ends)
-            free = free - self.ends - {first} | ({first} if stands else set())
-        real = {i for i in free if self.tokens[i] is not None}
-        return free if real & mine else {self.eos[0]}
+            return free - self.ends - {first} | ({first} if stands else set())
+        return free
+
+    def stands_for(self, history: History) -> set[int]:
+        """The ends whose place the first token of the text at the end takes here."""
+        if not self._stands_for_the_end(history, self.forced(history)):
+            return set()
+        return {i for i in self.ends if not self.is_masked(history, i) and self.is_allowed(history, i)}
