@@ -120,6 +120,8 @@ GOOD_PROJECTS = (
     "version: 1\nvariables: {name: no, _x: '', a-b: 'two words'}\n",
     "version: 1\nreasoning: {start: <think>, end: </think>}\n",
     'version: 1\nreasoning: {start: "<|channel|>analysis\\n", end: no}\n',
+    "version: 1\nlint: {select: [PE1xx, no-owner], ignore: [pe101], fail_level: info}\n",
+    "version: 1\nlint: {}\n",
 )
 
 BAD_PROJECTS = (
@@ -136,7 +138,19 @@ BAD_PROJECTS = (
             *("{start: 1, end: b}", "{start: a, end: b, name: c}", "{start: " + "a" * 101 + ", end: b}"),
         )
     ),
-    *(f"version: 1\n{key}: {{}}\n" for key in ("assignments", "lint", "rules", "policy", "unknown")),
+    *(f"version: 1\n{key}: {{}}\n" for key in ("assignments", "rules", "policy", "unknown")),
+    *(
+        f"version: 1\nlint: {value}\n"
+        for value in (
+            "~",
+            "[]",
+            "{select: []}",
+            "{ignore: PE101}",
+            "{fail_level: fatal}",
+            "{level: error}",
+            "{select: [1]}",
+        )
+    ),
 )
 
 # -- policy tests -----------------------------------------------------------------------------------------------------

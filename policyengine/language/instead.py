@@ -9,7 +9,6 @@ INSTEAD = {
     "shadow": "remove it: a rule acts as soon as it is loaded; try it on a server for tests first",
     "assigned": "use `always` and compile the policy for those servers alone, or `on_request`, which clients choose",
     "assignments": "remove it, and compile a bundle for each kind of server",
-    "lint": "remove it, and use the options of `policyengine check`: --select, --ignore, --fail-level",
 }
 
 # The keys of other tools, and the key of a ban that means the same.

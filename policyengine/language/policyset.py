@@ -202,6 +202,15 @@ class Reasoning:
 
 
 @dataclass(frozen=True, slots=True)
+class LintOptions:
+    """`lint:`, names of diagnostics as they were written, for `policyengine check`. None: not said."""
+
+    select: tuple[Phrase, ...] | None = None
+    ignore: tuple[Phrase, ...] = ()
+    fail_level: Literal["error", "warning", "info"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """`policyengine.yaml`, or its defaults. reasoning None: every channel is the whole output."""
 
@@ -210,6 +219,7 @@ class Project:
     variables: Mapping[str, str] = field(default_factory=dict)
     max_hold: int = 4096
     reasoning: Reasoning | None = None
+    lint: LintOptions = LintOptions()
 
 
 @dataclass(frozen=True, slots=True)

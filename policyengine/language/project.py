@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -12,7 +12,7 @@ from policyengine.language.diagnostics import quoted
 from policyengine.language.packages import NAME as PACKAGE_NAME
 from policyengine.language.packages import package_problem
 from policyengine.language.policy import VERSION, Targets, Version
-from policyengine.language.policyset import Project, Reasoning
+from policyengine.language.policyset import LintOptions, Phrase, Project, Reasoning
 from policyengine.language.reading import Reading
 from policyengine.language.strict import Refusal, Strict, not_yet, problem
 from policyengine.language.variables import NAME
@@ -54,6 +54,27 @@ class ReasoningForm(Strict):
         return self
 
 
+Names = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+
+
+class LintForm(Strict):
+    """What `policyengine check` reports. The command line goes first."""
+
+    select: Names | None = Field(
+        None,
+        description="Report only these: codes, names, or families such as PE1xx. What cannot be loaded is always "
+        "reported. --select on the command line takes the place of it.",
+    )
+    ignore: Names | None = Field(
+        None, description="Do not report these: codes, names, or families. --ignore on the command line adds to it."
+    )
+    fail_level: Literal["error", "warning", "info"] | None = Field(
+        None,
+        description="Exit with 1 for findings that are at least this grave: error (default), warning or info. "
+        "--fail-level on the command line takes the place of it.",
+    )
+
+
 class ProjectForm(Strict):
     """The keys of a project file."""
 
@@ -85,8 +106,9 @@ class ProjectForm(Strict):
         description="How many code points of an answer may be held back at most while they could be the start of a "
         "match. Beyond it the answer is ended.",
     )
+    lint: LintForm | None = Field(None, description="What `policyengine check` reports, and what makes it exit with 1.")
 
-    refused: ClassVar[Mapping[str, Refusal]] = {key: not_yet(key) for key in ("assignments", "lint")}
+    refused: ClassVar[Mapping[str, Refusal]] = {"assignments": not_yet("assignments")}
 
 
 def read_project(root: nodes.Mapping, reading: Reading) -> Project | None:
@@ -107,4 +129,19 @@ def read_project(root: nodes.Mapping, reading: Reading) -> Project | None:
         variables=dict(form.variables),
         max_hold=form.max_hold,
         reasoning=Reasoning(markers.start, markers.end) if markers else None,
+        lint=_lint(form.lint, root, reading),
     )
+
+
+def _lint(form: LintForm | None, root: nodes.Mapping, reading: Reading) -> LintOptions:
+    node = root.value("lint")
+    if form is None or not isinstance(node, nodes.Mapping):
+        return LintOptions()
+
+    def names(key: str, texts: list[str] | None) -> tuple[Phrase, ...]:
+        listed = node.value(key)
+        items = listed.items if isinstance(listed, nodes.Sequence) else []
+        return tuple(Phrase(text, reading.span(item)) for text, item in zip(texts or (), items, strict=False))
+
+    select = None if form.select is None else names("select", form.select)
+    return LintOptions(select, names("ignore", form.ignore), form.fail_level)

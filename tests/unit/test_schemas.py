@@ -141,7 +141,7 @@ def test_the_choices_of_a_key_are_explained() -> None:
 
 
 def test_what_is_not_enforced_yet_is_not_offered() -> None:
-    later = {"assignments", "lint"}
+    later = {"assignments"}
     later_values = {"assigned", "shadow"}
     for name, found in SCHEMAS.items():
         assert not later & {key for _, key, _ in keys(found)}, name

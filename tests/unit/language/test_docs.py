@@ -74,7 +74,6 @@ def test_every_key_is_on_the_page() -> None:
             "`assignments`",
             {"p.yaml": RULES + "{min_tokens: 1}\n", "policyengine.yaml": "version: 1\nassignments: []\n"},
         ),
-        ("`lint`", {"p.yaml": RULES + "{min_tokens: 1}\n", "policyengine.yaml": "version: 1\nlint: {}\n"}),
     ],
 )
 def test_what_is_not_there_yet_is_refused_with_other_help(folder: Path, written: str, files: dict[str, str]) -> None:
