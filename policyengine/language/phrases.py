@@ -104,7 +104,7 @@ def accept(options: PhraseOptions, report: Report) -> Callable[[Phrase], bool]:
     bare = options.gaps == "letters"
     return lambda phrase: (
         _accept(phrase.text, folding, phrase.span, report)
-        and (not bare or _accept_bare(phrase.text, phrase.span, report))
+        and (not bare or _accept_bare(phrase.text, folding, phrase.span, report))
     )
 
 
@@ -136,9 +136,10 @@ def _accept(text: str, folding: Folding, span: Span, report: Report) -> bool:
     return False
 
 
-def _accept_bare(text: str, span: Span, report: Report) -> bool:
+def _accept_bare(text: str, folding: Folding, span: Span, report: Report) -> bool:
     """Where gaps may stand between any two letters, one at an end of a phrase would only be in the way of a match."""
-    if not any(unicode_data.is_white_space(ord(ch)) for ch in (text[0], text[-1])):
+    symbols = folding.fold(text)
+    if not any(unicode_data.is_white_space(symbol) for symbol in (symbols[0], symbols[-1])):
         return True
     message = f"with `gaps: letters` a phrase cannot begin or end with white space, as {quoted(text)} does"
     report.add("invalid-value", message, span, hint="remove it: `match` says whether other letters may stand beside")

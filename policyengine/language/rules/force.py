@@ -30,7 +30,9 @@ def _text(value: Any) -> Any:
 def _at(value: Any) -> Any:
     """`start`, `end`, `every` or a position in tokens, from 0."""
     if isinstance(value, dict) and "after" in value:
-        raise problem("invalid-value", "`after` stands beside `text`, not inside `at`", hint="write `after: …` in place of `at`")
+        raise problem(
+            "invalid-value", "`after` stands beside `text`, not inside `at`", hint="write `after: …` in place of `at`"
+        )
     if value in ("start", "end", "every") or (type(value) is int and 0 <= value <= limits.TOKEN_ID.default):
         return value
     expected = f"{listed(['start', 'end', 'every'])} or a position in tokens, from 0"

@@ -39,6 +39,12 @@ TAG = "\U000e0041"
         ("\u00a8", "", None),  # a space and a mark once decomposed
         ("\u00a8", "normalize: [nfkc, marks]", "empty-phrase"),
         ("!", "", None),
+        (" x", "gaps: letters", "invalid-value"),
+        ("x\u3000", "gaps: letters", "invalid-value"),
+        ("\u200b x", "gaps: letters", "invalid-value"),
+        ("\u200bx y\u200b", "gaps: letters", None),
+        (" x ", "gaps: punctuation", None),
+        ("-", "gaps: letters", None),
         ("\u00ad", "", "empty-phrase"),
         ("\u115f", "", "empty-phrase"),  # a Hangul filler: default ignorable
         ("a\u0000", "", "control-character"),

@@ -10,11 +10,14 @@ import pytest
 from policyengine.language import PolicySet
 from policyengine.language.policyset import (
     Action,
+    Allow,
     Ban,
     Bias,
+    Expression,
     Force,
     MinTokens,
     ParamRef,
+    Phrase,
     PhraseOptions,
     Rewrite,
     Rule,
@@ -144,6 +147,7 @@ def test_actions(written: str, action: Action, read: Read) -> None:
         ("{rewrite: {to: upper}}", Rewrite("upper")),
         ("{rewrite: {to: lower}}", Rewrite("lower")),
         ("{rewrite: {to: nothing}}", Rewrite("nothing")),
+        ("{allow: {token_ids: [5, 3, 5]}}", Allow((), (), (5, 3))),
     ],
 )
 def test_small_kinds(written: str, body: Any, read: Read) -> None:
@@ -160,6 +164,9 @@ def test_small_kinds(written: str, body: Any, read: Read) -> None:
         ("{token_id: 128, at: every}", None, 128, "every"),
         ("{token_id: 0, at: 0}", None, 0, 0),
         ("{token_id: {param: t}, at: every}", None, ParamRef("t"), "every"),
+        ("{text: {param: s}, at: end}", ParamRef("s"), None, "end"),
+        ("{token_id: 7, at: end}", None, 7, "end"),
+        ("{token_id: 7, after: no}", None, 7, None),
     ],
 )
 def test_force(written: str, text: Any, token_id: Any, at: Any, read: Read) -> None:
@@ -167,6 +174,83 @@ def test_force(written: str, text: Any, token_id: Any, at: Any, read: Read) -> N
     body = rule(read, f"{{force: {written}}}").body
     assert isinstance(body, Force)
     assert (body.text, body.token_id, body.at) == (text, token_id, at)
+
+
+def test_what_a_force_follows(read: Read) -> None:
+    """A phrase, as written and with its place."""
+    body = rule(read, "{force: {text: ' 42', after: The answer is}}").body
+    assert isinstance(body, Force)
+    assert body.at is None
+    assert body.after == Phrase("The answer is", Span("policy.yaml", 9, 35, 9, 48))
+
+
+def test_other_sources_of_a_ban(read: Read) -> None:
+    """Exceptions, expressions and scripts, each with its place."""
+    body = rule(read, "{ban: {phrases: [x], except: [x y, no], gaps: letters, normalize: [confusables]}}").body
+    assert isinstance(body, Ban)
+    assert [one.text for one in body.exceptions] == ["x y", "no"]
+    assert body.exceptions[0].span == Span("policy.yaml", 9, 36, 9, 39)
+    assert body.options == PhraseOptions(gaps="letters", normalize=frozenset({"confusables"}))
+    body = rule(read, r"{ban: {regex: ['a\b', no]}}").body
+    assert isinstance(body, Ban)
+    assert body.expressions[0] == Expression(r"a\b", Span("policy.yaml", 9, 21, 9, 26), True)
+    assert [one.text for one in body.expressions] == [r"a\b", "no"]
+    body = rule(read, "{ban: {scripts: [Han, Old_Italic]}}").body
+    assert isinstance(body, Ban)
+    assert body.scripts[1] == Phrase("Old_Italic", Span("policy.yaml", 9, 28, 9, 38))
+
+
+def test_allow(read: Read) -> None:
+    """Choices and scripts in the order of the file; `no` is a text."""
+    body = rule(read, "{allow: {choices: [no, 'yes ', \"a\\nb\"]}}").body
+    assert isinstance(body, Allow)
+    assert [one.text for one in body.choices] == ["no", "yes ", "a\nb"]
+    assert body.choices[0].span == Span("policy.yaml", 9, 25, 9, 27)
+    body = rule(read, "{allow: {scripts: [Latin, Greek]}}").body
+    assert isinstance(body, Allow)
+    assert [one.text for one in body.scripts] == ["Latin", "Greek"]
+
+
+def test_each_kind_has_its_channel(read: Read) -> None:
+    """Where a rule does not say one."""
+    kinds = {
+        "{ban: {phrases: [x]}}": "all",
+        "{force: {text: x, at: start}}": "answer",
+        "{min_tokens: 1}": "answer",
+        "{bias: {token_ids: {1: 1}}}": "answer",
+        "{rewrite: {to: upper}}": "answer",
+        "{allow: {token_ids: [1]}}": "answer",
+    }
+    for written, channel in kinds.items():
+        assert rule(read, written).channel == channel
+        assert rule(read, written[:-1] + ", channel: reasoning}").channel == "reasoning"
+
+
+def test_when(read: Read) -> None:
+    """What is named twice counts once; digests are compared in small letters."""
+    facts = "device: [cpu, cuda, cpu], model: ['acme-*', b, b], vocabulary: ['DEADBEEF', deadbeef, '01234567']"
+    assert rule(read, f"{{min_tokens: 1, when: {{{facts}}}}}").when == When(
+        ("cpu", "cuda"), ("acme-*", "b"), ("deadbeef", "01234567")
+    )
+
+
+def test_variables_in_new_places(read: Read) -> None:
+    """A value is text wherever it is put."""
+    rules = (
+        "  a: {ban: {phrases: [x], except: ['{{ v }} y']}}\n"
+        "  b: {ban: {regex: ['{{ v }}+']}}\n"
+        "  c: {allow: {choices: ['{{ v }}', w]}}\n"
+        "  d: {force: {text: '{{ v }}', after: '{{ v }}:'}}\n"
+    )
+    (policy,) = read(HEAD + rules, variables={"v": "q"}).policies
+    a, b, c, d = (one.body for one in policy.rules)
+    assert isinstance(a, Ban)
+    assert isinstance(b, Ban)
+    assert isinstance(c, Allow)
+    assert isinstance(d, Force)
+    assert d.after is not None
+    found = a.exceptions[0].text, b.expressions[0].text, c.choices[0].text, d.text, d.after.text
+    assert found == ("q y", "q+", "q", "q", "q:")
 
 
 def test_bias(read: Read) -> None:
