@@ -155,6 +155,11 @@ def api_keys(program: pe.Program) -> None:
     assert answer(program, "a ghp_", "a" * 36) == ("a ", "leaked-key")
 
 
+def loops(program: pe.Program) -> None:
+    assert answer(program, "It is very very", " Very very very", " good") == ("It is ", "repetition")
+    assert answer(program, "It is very very very very good") == ("It is very very very very good", None)
+
+
 def no_han(program: pe.Program) -> None:
     assert answer(program, "Say 你", "好, or hello.") == ("Say □□, or hello.", None)
 
@@ -235,6 +240,7 @@ SCENARIOS: dict[str, Callable[[pe.Program], None]] = {
     "hotline.yaml": hotline,
     "house-style.yaml": house_style,
     "latin-script.yaml": latin_script,
+    "loops.yaml": loops,
     "minimum-length.yaml": minimum_length,
     "model-habits.yaml": model_habits,
     "no-han.yaml": no_han,

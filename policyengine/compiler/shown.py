@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from policyengine.automata.unicode_data import join_class
 from policyengine.compiler.work import Source, Work
 from policyengine.language.diagnostics import quoted
 from policyengine.language.policyset import Ban, Force, Phrase
+from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import Automaton
 
 # How much is known of what stands around the text:
@@ -78,7 +80,7 @@ def _matches(automaton: Automaton, text: str, place: Place, *, masks: bool) -> s
         return _in_phrases(automaton, text, place, masks=masks)
     if isinstance(automaton, ThreadAutomaton):
         return _in_threads(automaton, text, place, masks=masks)
-    return set()
+    return _in_irregular(automaton, text) if place == "alone" else set()  # what stands around decides, elsewhere
 
 
 def _in_phrases(automaton: PhraseAutomaton, text: str, place: Place, *, masks: bool) -> set[int]:
@@ -100,6 +102,18 @@ def _in_phrases(automaton: PhraseAutomaton, text: str, place: Place, *, masks: b
         counts = place in ("end", "alone") or (masks and automaton.patterns[pattern].eager)
         if counts and automaton.pattern_length(pattern) <= read:
             found.add(pattern)
+    return found
+
+
+def _in_irregular(automaton: Irregular, text: str) -> set[int]:
+    import regex  # most programs have no such expression
+
+    found = set()
+    for pattern, source in enumerate(automaton.sources):
+        with suppress(TimeoutError):  # then it is not certain
+            match = regex.search(source, text, timeout=1)
+            if match is not None and match.end() > match.start():
+                found.add(pattern)
     return found
 
 

@@ -214,6 +214,25 @@ def test_a_replacement_that_is_the_phrase_itself(make: Make) -> None:
     assert refused(make, a="rules: {x: {ban: {phrases: [virus]}, action: {redact: Virus}}}\n").code == "PE116"
 
 
+@pytest.mark.parametrize(
+    ("ban", "said"),
+    [
+        ("{regex: ['[0-9]{3}']}", "holds a match of `[0-9]{3}`, an expression that `a/x` bans"),
+        (r"{regex: ['(\d)\1']}", "holds a match of `(\\d)\\1`, an expression that `a/x` bans"),
+        ("{scripts: [Greek]}", "holds a character of `Greek`, a script that `a/x` bans"),
+        ("{phrases: [no], gaps: letters}", "contains `no`, a phrase that `a/x` bans"),
+        ("{phrases: [no], except: [no one]}", "contains `no`, a phrase that `a/x` bans"),
+    ],
+)
+def test_a_replacement_that_any_kind_of_ban_matches(make: Make, ban: str, said: str) -> None:
+    found = refused(make, a=f"rules: {{x: {{ban: {ban}, action: {{redact: 'n-o no 122 λ'}}}}}}\n")
+    assert found.message == f"the replacement `n-o no 122 λ` of `a/x` {said}"
+
+
+def test_a_replacement_within_an_exception(make: Make) -> None:
+    pe.compile(make(a="rules: {x: {ban: {phrases: [no], except: [no one]}, action: {redact: 'no one'}}}\n"))
+
+
 def test_the_default_replacement_counts_too(make: Make) -> None:
     found = refused(make, a="rules: {x: {ban: {phrases: [redacted]}, action: redact}}\n")
     assert found.name == "message-contains-banned"

@@ -59,6 +59,11 @@ def compiled(tmp_path: Path) -> Compile:
     return make
 
 
+def needs_text_action(ban: str) -> bool:
+    """Whether the expressions of a ban are such that no automaton can read them."""
+    return ban.startswith("regex") and ("\\1" in ban or "(?!" in ban)
+
+
 TEXTS = [(code(row.ban), json.loads(code(row.third)), json.loads(code(row.fourth))) for row in rows(about_tokens=False)]
 
 
@@ -73,6 +78,10 @@ def test_what_a_client_sees(compiled: Compile, ban: str, text: str, seen: str, s
 @pytest.mark.parametrize(("ban", "text", "seen"), TEXTS)
 def test_what_a_model_may_write(compiled: Compile, ban: str, text: str, seen: str) -> None:
     """Byte by byte, to the end. `exact`, since a mask that acts early would tell nothing of the text."""
+    if needs_text_action(ban):
+        with pytest.raises(pe.PolicyError, match="irregular-regex"):
+            compiled(ban, "avoid")
+        return
     if "phrases" in ban:
         ban += ", word_end: exact"
     vocabulary = pe.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b""], [EOS])
