@@ -139,16 +139,17 @@ class ChannelSession(TokenSession):
         before, after = data[: max(begin, 0)], data[cut:]
         if phase is Phase.REASONING and self._course.is_unfinished(None if begin < 0 else before):
             return True
-        ended = dict(self._heads).get(-begin, True) if begin < 0 else self._ends_in_match(before)
-        return ended or (bool(after) and self._may_not_begin(token, after))
+        completes, ends = (False, dict(self._heads).get(-begin, True)) if begin < 0 else self._ending(before)
+        return completes or ends or (bool(after) and self._may_not_begin(token, after))
 
-    def _ends_in_match(self, data: bytes) -> bool:
-        """Whether this channel's text may not go on with these bytes and end there."""
+    def _ending(self, data: bytes) -> tuple[bool, bool]:
+        """Whether these bytes complete a match in this channel, and whether its text may not end behind them."""
+        completes = ends = False
         for bound, position in zip(self._avoid, self._positions, strict=True):
             after, completed = read(bound, position, data)
-            if completed or bound.matcher.at_end(after):
-                return True
-        return False
+            completes = completes or completed
+            ends = ends or bool(bound.matcher.at_end(after))
+        return completes, ends
 
     def _may_not_begin(self, token: int, data: bytes) -> bool:
         """Whether the next channel's text may not begin with these bytes of a token."""
@@ -213,7 +214,7 @@ class ChannelSession(TokenSession):
             return ()
         known = dict(self._heads)
         return tuple(
-            (size, known.get(size - len(data), True) if size > len(data) else self._ends_in_match(data[:-size]))
+            (size, known.get(size - len(data), True) if size > len(data) else self._ending(data[:-size])[1])
             for size in sizes
         )
 

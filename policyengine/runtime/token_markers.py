@@ -61,9 +61,14 @@ class TokenMarkers:
         """The place after a token, or behind the marker in it; how many bytes that is, None: no marker ends in it."""
         if place.phase is Phase.ANSWER:
             return place, None
-        if token == self.silent[place.phase is Phase.REASONING]:
+        if token == self.silent[place.phase is Phase.REASONING] and self._may_be_silent(place):
             return Markers.passed(place.phase), 0
         return self.markers.read(place, self._texts[token] or b"")
+
+    @staticmethod
+    def _may_be_silent(place: Place) -> bool:
+        """Whether a marker may stand here at all: before a start, the head of another is text like any other."""
+        return place.phase is Phase.REASONING or not place.matched
 
     def crossing(self, place: Place) -> Crossing:
         """The tokens in which the next marker ends."""
