@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,9 @@ from vllm.v1.sample.logits_processor import BatchUpdate
 
 from policyengine.engines.vllm import vocabulary as vocabulary_module
 from policyengine.engines.vllm.processor import PolicyProcessor
+from policyengine.runtime.digest import program_digest
 from policyengine.runtime.errors import BindError, BundleError
-from policyengine.runtime.program import Program
+from policyengine.runtime.program import Program, WhenPlan
 from tests.engines.vllm.batches import sampling
 from tests.engines.vllm.programs import avoid, policy, program, vocabulary
 
@@ -127,3 +129,20 @@ def test_model_without_a_tokenizer_is_refused(tiny_model: Path) -> None:
     """No text, no policies about text."""
     with pytest.raises(BindError, match="tokenizer"):
         vocabulary_module.of_model(ModelConfig(model=str(tiny_model), skip_tokenizer_init=True))
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize(
+    ("names", "acts"),
+    [("tiny", True), (["tiny", "other"], True), (["other", "tiny"], False), (None, False)],
+)
+def test_rules_for_a_model_ask_for_the_name_it_is_served_under(names: Any, acts: bool, tmp_path: Path) -> None:
+    """The first name, as in vLLM's metrics; the path of the model where it has none."""
+    (rule,) = BAN.rules
+    named = replace(BAN, rules=(replace(rule, when=WhenPlan(model=("tin?",))),))
+    digest = program_digest(named.policies, named.rules, named.components, named.max_hold)
+    settings = config(served_model_name=names)
+    processor = processor_of(saved(replace(named, digest=digest), tmp_path))(settings, torch.device("cpu"), False)
+    processor.update_state(BatchUpdate(1, [], [(0, sampling(), [], [])], []))
+    logits = processor.apply(torch.zeros(1, 24))
+    assert torch.nonzero(torch.isneginf(logits[0])).flatten().tolist() == [3] * acts
