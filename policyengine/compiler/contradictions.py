@@ -23,7 +23,11 @@ def check_forces(work: Work) -> None:
     for count, (i, late) in enumerate(found):
         for j, early in found[:count]:
             second, first = work.sources[i], work.sources[j]
-            if work.together(first, second) and clash(plans[i], plans[j], _NO_VALUES):
+            if (
+                work.together(first, second)
+                and _same_start(work, first, second)
+                and clash(plans[i], plans[j], _NO_VALUES)
+            ):
                 work.diagnostics.append(
                     diagnostic(
                         "conflicting-forces",
@@ -34,6 +38,11 @@ def check_forces(work: Work) -> None:
                         hint="one position can hold one token: remove one of the rules, or give them other positions",
                     )
                 )
+
+
+def _same_start(work: Work, a: Source, b: Source) -> bool:
+    """Whether positions of the two rules are counted from the same place."""
+    return work.given.project.reasoning is None or a.rule.channel == b.rule.channel
 
 
 def check_forced_tokens(work: Work) -> None:

@@ -50,14 +50,18 @@ def validate(program: Program, params: Any, device: str) -> None:
     rules = [rule for rule in program.rules if rule.policy in request.policies and _acts(program, rule, device)]
     if any(_masks(rule) for rule in rules):
         _refuse_raw_logprobs(params)
-    forces = [
-        (f"{program.policies[rule.policy].name}/{rule.id}", rule.body)
-        for rule in rules
-        if isinstance(rule.body, ForcePlan)
-    ]
-    clash = conflict(forces, request)
-    if clash is not None:
-        raise RequestError(clash)
+    # What is refused or asked for here must be certain: the worker, which knows the model, decides about the rest.
+    model = _model_name() if any(rule.when.model for rule in rules) else None
+    rules = [rule for rule in rules if rule.when.holds(device=device, model=model, vocabulary=None)]
+    for channel in ("all", "answer", "reasoning"):
+        forces = [
+            (f"{program.policies[rule.policy].name}/{rule.id}", rule.body)
+            for rule in rules
+            if isinstance(rule.body, ForcePlan) and rule.channel == channel
+        ]
+        clash = conflict(forces, request)
+        if clash is not None:
+            raise RequestError(clash)
     for rule in rules:
         if isinstance(rule.body, ForcePlan):
             banned = forced_text.refusal(program, request, rule, rule.body, lambda part: _is_sure(part, device))
@@ -94,6 +98,12 @@ def _acts(program: Program, rule: RulePlan, device: str) -> bool:
 def _is_sure(component: Component, device: str) -> bool:
     """Whether a component acts here whatever the model is; the worker, which knows it, decides about the others."""
     return TARGET in component.targets and component.when.holds(device=device, model=None, vocabulary=None)
+
+
+def _model_name() -> str | None:
+    """The name of the model that this process serves; None if it cannot be seen."""
+    config = _engine_model_config()
+    return None if config is None else served_name(config)
 
 
 def served_name(model_config: Any) -> str:

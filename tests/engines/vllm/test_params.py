@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ from vllm import SamplingParams
 
 from policyengine.engines.vllm.params import validate
 from policyengine.runtime.errors import RequestError
-from policyengine.runtime.program import AllowPlan, ForcePlan, MinTokensPlan, Param, ParameterPlan, Program
+from policyengine.runtime.program import AllowPlan, ForcePlan, MinTokensPlan, Param, ParameterPlan, Program, WhenPlan
 from tests.engines.vllm.programs import avoid, policy, program
 from tests.session_programs import Rule, make
 
@@ -140,3 +141,44 @@ def test_scripts_that_are_not_allowed_are_withheld_like_bans() -> None:
     scripts = InputProcessor("raw_logprobs", make(AllowPlan(scripts=("[^a]",))))
     with pytest.raises(RequestError, match="logprobs"):
         scripts.check(SamplingParams(logprobs=5))
+
+
+def where(compiled: Program, *conditions: WhenPlan) -> Program:
+    """The program with a condition for each of its rules."""
+    rules = tuple(replace(rule, when=when) for rule, when in zip(compiled.rules, conditions, strict=True))
+    return replace(compiled, rules=rules)
+
+
+class Serving(InputProcessor):
+    """The same, for a model."""
+
+    def __init__(self, name: str, compiled: Program) -> None:
+        super().__init__("processed_logprobs", compiled)
+        self.model_config.served_model_name = name
+
+
+ACME, OTHER = WhenPlan(model=("acme-*",)), WhenPlan(model=("other",))
+
+
+def test_a_minimum_for_another_model_is_not_asked_of_the_engine() -> None:
+    """Where the model cannot be seen, the worker alone decides."""
+    compiled = where(program([policy("long", "always")], [(0, MinTokensPlan(5))]), ACME)
+    for name, least in (("acme-7b", 5), ("other", 0)):
+        params = SamplingParams()
+        Serving(name, compiled).check(params)
+        assert params.min_tokens == least
+    assert checked(compiled).min_tokens == 0
+    digest = where(compiled, WhenPlan(vocabulary=("0" * 8,)))
+    assert checked(digest).min_tokens == 0
+
+
+def test_forces_clash_only_where_they_meet() -> None:
+    bodies = [(0, ForcePlan(None, 1, "start")), (0, ForcePlan(None, 2, "start"))]
+    compiled = program([policy("p", "always")], bodies)
+    with pytest.raises(RequestError, match="force different tokens"):
+        checked(compiled)
+    Serving("acme-7b", where(compiled, ACME, OTHER)).check(SamplingParams())
+    with pytest.raises(RequestError, match="force different tokens"):
+        Serving("acme-7b", where(compiled, ACME, WhenPlan())).check(SamplingParams())
+    first, second = compiled.rules
+    checked(replace(compiled, rules=(replace(first, channel="answer"), replace(second, channel="reasoning"))))

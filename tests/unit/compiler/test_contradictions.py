@@ -282,3 +282,33 @@ def test_everything_that_is_wrong_is_said_at_once(make: Make) -> None:
             )
         )
     assert [found.name for found in caught.value.diagnostics] == ["conflicting-rewrites", "forced-contains-banned"]
+
+
+def test_forces_of_two_parts_of_the_output_do_not_clash(make: Make) -> None:
+    forces = "rules: {x: {force: {token_id: 1, at: start}}, y: {force: {token_id: 2, at: start}, channel: {}}}\n"
+    forces = forces.replace("channel: {}", "channel: CHANNEL")
+    assert refused(make, a=forces.replace("CHANNEL", "reasoning")).code == "PE115"  # nothing tells the parts apart
+    markers = "reasoning: {start: <think>, end: </think>}\n"
+    for channel in ("reasoning", "all"):
+        pe.compile(make(project=markers, a=forces.replace("CHANNEL", channel)))
+    assert refused(make, project=markers, a=forces.replace("CHANNEL", "answer")).code == "PE115"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "clash"),
+    [
+        ("text: x, at: end", "text: y, at: end", True),
+        ("text: x, at: end", "text: x y, at: end", False),
+        ("text: x, at: end", "text: y, at: start", False),
+        ("text: x, after: a", "text: y, after: a", True),
+        ("text: x, after: a", "text: y, after: b", False),
+        ("text: x, after: a", "token_id: 1, at: every", False),
+        ("token_id: 1, at: end", "token_id: 2, at: end", True),
+    ],
+)
+def test_forces_in_new_places(make: Make, one: str, other: str, clash: bool) -> None:
+    policy = f"rules: {{x: {{force: {{{one}}}}}, y: {{force: {{{other}}}}}}}\n"
+    if clash:
+        assert refused(make, a=policy).code == "PE115"
+    else:
+        pe.compile(make(a=policy))
