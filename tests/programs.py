@@ -69,25 +69,30 @@ def program(
     *bodies: RuleBody,
     bans: Sequence[Phrase] = (),
     biases: Sequence[tuple[Phrase, float]] = (),
+    expressions: Sequence[str] = (),
     action: Literal["avoid", "redact", "terminate", "block"] = "avoid",
 ) -> Program:
-    """One policy that is always on. Its rules: `bodies` as r0, r1, ...; `bans`, one rule; `biases` act alone."""
+    """One policy that is always on. Its rules: `bodies` as r0, r1, ...; `bans` and `expressions`, one; `biases` act
+    alone."""
     rules = [RulePlan(0, f"r{i}", i + 1, body) for i, body in enumerate(bodies)]
     components = []
-    if bans:
+    use: Literal["avoid", "text"] = "avoid" if action == "avoid" else "text"
+    if bans or expressions:
         text = "[redacted]" if action == "redact" else None
         shown = TextAction("terminate" if action == "avoid" else action, text, "banned")
         rules.append(RulePlan(0, "banned", len(rules) + 1, BanPlan(action == "avoid", shown, ())))
     for kind in dict.fromkeys(kind_of(phrase) for phrase in bans):
         mine = [phrase for phrase in bans if kind_of(phrase) == kind]
-        use: Literal["avoid", "text"] = "avoid" if action == "avoid" else "text"
         ranks, texts = (len(rules) - 1,) * len(mine), tuple(phrase.text for phrase in mine)
         components.append(Component(use, (0,), ("vllm",), WhenPlan(), automaton_of(mine), ranks, texts))
+    if expressions:
+        ranks, automaton = (len(rules) - 1,) * len(expressions), ThreadAutomaton.from_expressions(expressions)
+        components.append(Component(use, (0,), ("vllm",), WhenPlan(), automaton, ranks, tuple(expressions)))
     for kind in dict.fromkeys(kind_of(phrase) for phrase, _ in biases):
         some = [(phrase, weight) for phrase, weight in biases if kind_of(phrase) == kind]
         texts, weights = tuple(phrase.text for phrase, _ in some), tuple(weight for _, weight in some)
-        automaton = automaton_of([phrase for phrase, _ in some])
-        components.append(Component("bias", (0,), ("vllm",), WhenPlan(), automaton, (0,) * len(some), texts, weights))
+        searched = automaton_of([phrase for phrase, _ in some])
+        components.append(Component("bias", (0,), ("vllm",), WhenPlan(), searched, (0,) * len(some), texts, weights))
     policies, hold = (_POLICY,), 4096
     digest = program_digest(policies, rules, components, hold)
     return Program(policies, tuple(rules), tuple(components), hold, digest, build_parser(policies))

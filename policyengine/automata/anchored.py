@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 
 class Anchored(Protocol):
     """States and columns are ints from 0; a state of -1 is a match that failed. Immutable, safe to share."""
@@ -78,6 +81,9 @@ class Anchored(Protocol):
 
     def reached(self, patterns: Collection[int]) -> Sequence[bool]:
         """By state: whether one of these patterns can still end; waiting for an edge counts."""
+
+    def to_arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Everything, for a bundle."""
 
 
 __all__ = ["Anchored"]

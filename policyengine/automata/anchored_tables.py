@@ -32,6 +32,13 @@ class PerState:
         place = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(lo, count)
         return which, self._patterns[place]
 
+    def without(self, other: PerState) -> PerState:
+        """The pairs that the other has not."""
+        n_states = len(self._start) - 1
+        (mine, pattern), (theirs, known) = (table.pairs(np.arange(n_states)) for table in (self, other))
+        keep = ~np.isin(mine << 32 | pattern, theirs << 32 | known)
+        return PerState(mine[keep], pattern[keep], n_states)
+
     def only(self, patterns: Bools) -> PerState:
         """Without the patterns for which this is false."""
         which, pattern = self.pairs(np.arange(len(self._start) - 1))
@@ -42,9 +49,11 @@ class PerState:
 class AnchoredTables:
     """The tables; exceptions are not among the patterns.
 
-    now, at_end: as in `Anchored`; before[edge] likewise. eager: those of `before[True]` that are eager.
+    now, at_end: as in `Anchored`; before[edge] likewise. eager: those of `before[True]` that are eager. only_at_end:
+    those of `at_end` that do not wait for just any edge.
     live, live_exception: bool [states + 1], the last entry, for state -1, false.
-    minds_edge: bool [states], whether the next state may depend on the edge.
+    minds_edge: bool [states], whether what comes next may depend on the edge, other than that a pattern ends there.
+    waits_in_words: whether a state with patterns that wait for an edge always comes after a word character.
     """
 
     def __init__(self, anchored: Anchored) -> None:
@@ -68,6 +77,7 @@ class AnchoredTables:
                 _table(lambda s: anchored.before(s, True), n, is_phrase),
             )
         self.eager = self.before[True].only(is_eager)
+        self.only_at_end = self.at_end.without(self.before[True])
         self.live: Bools = np.array([*map(anchored.live, states), False], dtype=bool)
         self.live_exception: Bools = np.zeros(n + 1, dtype=bool)
         if anchored.has_exceptions:
@@ -81,6 +91,9 @@ class AnchoredTables:
             self.minds_edge = (anchored.table[rows[:, 0]] != anchored.table[rows[:, 1]]).any(axis=1)
         elif anchored.needs_edges:
             self.minds_edge[:] = True
+        self.waits_in_words = isinstance(anchored, GapPhrases)
+        if not self.waits_in_words:
+            self.minds_edge |= self.before[True].some[:-1]
 
     def next_many(self, states: Longs, columns: Longs, edge: Bools) -> Longs:
         """The next state of each; -1: none. Any state may be -1."""

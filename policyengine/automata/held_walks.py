@@ -22,7 +22,7 @@ from policyengine.automata.utf8 import REPLACEMENT
 
 JOINED, EDGE = 0, 1  # how a token starts when nothing is under way
 _STARTS: tuple[State, State] = (1, ()), (0, ())  # contexts that do so with every word character
-_MOST_STEPS = 1 << 21
+_MOST_STATES, _MOST_STEPS = 1 << 16, 1 << 21  # kept at a time, what the empty list comes to aside
 _MOST_PENDING = 32
 _FEW = 24  # children up to which a loop is quicker than arrays
 S = TypeVar("S")
@@ -81,7 +81,7 @@ class HeldWalks:
 
         all_patterns: otherwise only one pattern is named where a token completes several.
         """
-        if len(self._states) > self._always + (1 << 16) or len(self._steps) > _MOST_STEPS:
+        if len(self._states) > self._always + _MOST_STATES or len(self._steps) > _MOST_STEPS:
             self._forget()
         trie = self._trie
         context, found = max(state[0], 0), list[Events]()

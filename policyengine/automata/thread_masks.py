@@ -8,7 +8,8 @@ state is walked as a whole (see `held_walks`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -68,7 +69,7 @@ class ThreadMasks:
             found.append(events)
             tailed.append(rows)
         self._base_rows = _by_node(tailed)
-        return Events.of([*found, self._base_tails()])
+        return Events.of([*found, self._base_tails(way for way, _ in starts)])
 
     def _hold(self) -> Events:
         """The same where there are exceptions."""
@@ -94,7 +95,7 @@ class ThreadMasks:
         goes_on = tables.next_many(states, broken, edge) >= 0
         return bool(goes_on.any() or tables.at_end.some.any() or tables.before[True].some.any())
 
-    # -- reading ---------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def read(self, state: State, run: Sequence[int]) -> tuple[State, set[int]]:
         """Read columns: the next state, and the patterns that come to count."""
@@ -110,7 +111,7 @@ class ThreadMasks:
         runs = self.columns.tails[tail].runs
         return judge_tail(state, runs, moved, lambda s, column: self.read(s, (column,)), self.automaton.waiting)
 
-    # -- all tokens ------------------------------------------------------------------------------------------------------
+    # -- all tokens ----------------------------------------------------------------------------------------------------
 
     def parts(self, state: State, last: bool) -> tuple[Ints, ...]:
         """The ids that complete any pattern from a state, in parts that may overlap; `last` as in `TokenMatcher`."""
@@ -119,8 +120,9 @@ class ThreadMasks:
             return some(self._painted_ids(events, last))
         context, threads = self._context(state[0]), state[1]
         parts = [self._base_mask(context, last)]
-        before = self._tables.before
-        edges = [edge for edge in (False, True) if any(before[edge].some[thread] for thread in threads)]
+        # Behind what joins nothing there is an edge, so that nothing waits for one.
+        before, both = self._tables.before, (False, True) if context else ()
+        edges = [edge for edge in both if any(before[edge].some[thread] for thread in threads)]
         parts.extend(self._edge_tokens(context, edge) for edge in edges)
         parts.extend(self._own_mask(thread, context, last) for thread in threads)
         tails = self._tail_events(context, threads)
@@ -142,7 +144,7 @@ class ThreadMasks:
                 found.append((ids[mine], patterns[mine]))
             for thread in threads:
                 found.append(self._expand(_counting(self._own_events(thread, context)[0], last)))
-                for edge in (False, True):
+                for edge in (False, True) if context else ():
                     for pattern in self._tables.before[edge].pairs(np.array([thread]))[1].tolist():
                         ids = self._edge_tokens(context, edge).astype(np.int64)
                         found.append((ids, np.full(len(ids), pattern, dtype=np.int64)))
@@ -243,7 +245,7 @@ class ThreadMasks:
 
     def _walk(self, threads: Longs, context: int) -> None:
         """Walk threads over the vocabulary, and keep what they complete."""
-        events, rows = self._walks.own(threads, self.columns.edge_after(context))
+        events, rows = self._walks.own(threads, context)
         events, rows = events.where(np.argsort(events.origin, kind="stable")), rows.where(np.argsort(rows.origin))
         numbers = np.arange(len(threads) + 1)
         mine, tailed = np.searchsorted(events.origin, numbers), np.searchsorted(rows.origin, numbers)
@@ -264,11 +266,12 @@ class ThreadMasks:
 
     # -- tails -----------------------------------------------------------------------------------------------------
 
-    def _base_tails(self) -> Events:
+    def _base_tails(self, ways: Iterable[int]) -> Events:
         """What tails below other nodes than the root complete where no thread was under way."""
+        nodes = np.flatnonzero(self.columns.child_hi > self.columns.child_mid)
         found = []
-        for (way, node), states in self._base_rows.items():
-            found += [(way, *event) for event in self._judged(node, states)]
+        for way, node in itertools.product(ways, nodes[nodes > 0].tolist()):
+            found += [(way, *event) for event in self._judged(node, self._base_rows.get((way, node), ()))]
         return _events(found)
 
     def _tail_events(self, context: int, threads: tuple[int, ...]) -> Events:

@@ -72,23 +72,29 @@ class ThreadWalks:
         self._broken = trie.anchored.column(ord(REPLACEMENT))
         self._has_tails: Bools = trie.child_hi > trie.child_mid
         self._n_children: Longs = trie.child_mid - trie.child_lo
+        # bool [nodes]: whether an edge follows whatever comes next.
+        self._is_sure: Bools = (trie.join[trie.column] == 0) & trie.anchored.needs_edges
         # Preorder number of a node's first tail.
         self._first_tail: Longs = trie.first[np.minimum(trie.child_mid, trie.n_nodes - 1)].astype(np.int64)
 
     # -- the two kinds of walks ------------------------------------------------------------------------------------
 
-    def own(self, states: Longs, edges: Bools) -> tuple[Events, Rows]:
+    def own(self, states: Longs, context: int) -> tuple[Events, Rows]:
         """What each thread completes by itself; origins count `states`, none of which has a live exception.
 
-        edges: bool [columns], whether an edge lies before a token that begins with a symbol of that column. What a
-        thread completes by that edge alone is left out. The rows are the threads at nodes with tails, the root too.
+        context: what the text ends in, for threads that mind. What a thread completes by an edge before the token is
+        left out. The rows are the threads at nodes with tails, the root too.
         """
+        edges = self.trie.edge_after(context)
         origin = np.arange(len(states))
         rows = Rows(origin, np.zeros_like(origin), states.astype(np.int64))
         found: list[Events] = []
-        which, pattern = self.tables.at_end.pairs(rows.state)
+        # Behind what joins nothing there is an edge: what waited for one is past.
+        is_past = context == 0 and not self.tables.waits_in_words
+        table = self.tables.only_at_end if is_past else self.tables.at_end
+        which, pattern = table.pairs(rows.state)
         self._add(found, rows.where(which), 1, pattern, END)
-        tailed = [self._at_tails(found, rows)]
+        tailed = [self._at_tails(found, rows, is_past=is_past)]
         first_edges: Bools | None = edges
         while len(rows.node):
             if first_edges is None and int(self._n_children[rows.node].sum()) <= _FEW:
@@ -181,13 +187,17 @@ class ThreadWalks:
     def _settle(self, found: list[Events], rows: Rows) -> Rows:
         """Note what ends at the nodes, and return the rows that have tails below them."""
         self._note(found, rows, self.tables.now, FIRE)
+        self._note(found, rows.where(self._is_sure[rows.node]), self.tables.before[True], FIRE)
         self._note(found, rows, self.tables.eager, EAGER)
         self._note(found, rows, self.tables.at_end, END)
         tailed = rows.where(self._has_tails[rows.node])
         return self._at_tails(found, tailed)
 
-    def _at_tails(self, found: list[Events], rows: Rows) -> Rows:
-        """Note what the tails below complete if the output ends in them, which makes them U+FFFD; always an edge."""
+    def _at_tails(self, found: list[Events], rows: Rows, *, is_past: bool = False) -> Rows:
+        """Note what the tails below complete if the output ends in them, which makes them U+FFFD; always an edge.
+
+        is_past: leave out what only waited for that edge.
+        """
         tables = self.tables
         rows = rows.where(self._has_tails[rows.node])
         if not len(rows.node):
@@ -195,7 +205,8 @@ class ThreadWalks:
         column, edge = np.full(len(rows.node), self._broken), np.ones(len(rows.node), dtype=bool)
         after = tables.next_many(rows.state, column, edge)
         broken = Rows(rows.origin, rows.node, after)
-        for table, some in ((tables.before[True], rows), (tables.now, broken), (tables.at_end, broken)):
+        before = rows.where(np.full(len(rows.node), not is_past))
+        for table, some in ((tables.before[True], before), (tables.now, broken), (tables.at_end, broken)):
             mine = some.where(table.some[some.state])
             which, pattern = table.pairs(mine.state)
             node = mine.node[which]
@@ -239,7 +250,10 @@ class TailJudge:
             edge, states = self._trie.edge_after(context), np.full(n, state, dtype=np.int64)
             after = tables.next_many(states, np.arange(n), edge)
             done = tables.now.some[after] | tables.eager.some[after]
-            done |= np.where(edge, tables.before[True].some[state], tables.before[False].some[state])
+            if self._trie.anchored.needs_edges:
+                done |= tables.before[True].some[after] & (self._trie.join[:-1] == 0)
+            if context != 0:
+                done |= np.where(edge, tables.before[True].some[state], tables.before[False].some[state])
             known = done, tables.live[after]
             if len(self._rows) * n >= 1 << 23:
                 self._rows.clear()

@@ -171,12 +171,14 @@ class ThreadAutomaton:
         anchored, (context, threads) = self.anchored, state
         join = anchored.column_join[column]
         edge = context == BEGIN or not JOINS[context, join]
-        reader = _Reader(anchored, self._exceptions)
+        # After a symbol that joins nothing there is an edge, whatever follows: nothing waits for it.
+        was_sure, is_sure = anchored.needs_edges and context == 0, anchored.needs_edges and join == 0
+        reader = _Reader(anchored, self._exceptions, is_sure)
         for place, thread in enumerate(threads):
             if thread < 0:
                 reader.wait(place, ~thread)
             else:
-                done = anchored.before(thread, edge)
+                done = () if was_sure else anchored.before(thread, edge)
                 reader.go(place, done, anchored.next(thread, column, edge))
         start = anchored.first if context == BEGIN else anchored.start
         reader.go(-1, (), anchored.next(start, column, edge))
@@ -186,12 +188,16 @@ class ThreadAutomaton:
     def at_end(self, state: State) -> tuple[Hit, ...]:
         """What counts if the output ends here. `BEFORE` there means: at the end."""
         inside, hits = False, []
+        was_sure = self.anchored.needs_edges and state[0] == 0
         for place, thread in enumerate(state[1]):
             if thread < 0:
                 if not inside:
                     hits.append(Hit(~thread, place, PENDING))
                 continue
-            done = self.anchored.at_end(thread)
+            done: Sequence[int] = self.anchored.at_end(thread)
+            if was_sure:
+                known = self.anchored.before(thread, True)
+                done = [pattern for pattern in done if pattern not in known]
             inside = inside or any(self._exceptions[p] for p in done)
             if not inside:
                 hits += [Hit(p, place, BEFORE) for p in done]
@@ -227,8 +233,9 @@ class ThreadAutomaton:
 class _Reader:
     """One symbol read by a list of threads, from the earliest on."""
 
-    def __init__(self, anchored: Anchored, exceptions: list[bool]) -> None:
-        self._anchored, self._exceptions = anchored, exceptions
+    def __init__(self, anchored: Anchored, exceptions: list[bool], is_sure: bool) -> None:
+        """is_sure: whether an edge follows the symbol, whatever comes next."""
+        self._anchored, self._exceptions, self._is_sure = anchored, exceptions, is_sure
         self.threads: list[int] = []
         self.kept: list[Kept] = []
         self.hits: list[Hit] = []
@@ -247,6 +254,8 @@ class _Reader:
         """A thread whose patterns `ended` before the symbol, and which is in the state `after` behind it."""
         anchored, exceptions = self._anchored, self._exceptions
         now = anchored.now(after) if after >= 0 else ()
+        if self._is_sure and after >= 0:
+            now = (*now, *anchored.before(after, True))
         if anchored.has_exceptions:
             self._ended_before = self._ended_before or any(exceptions[p] for p in ended)
             self._ended_now = self._ended_now or any(exceptions[p] for p in now)

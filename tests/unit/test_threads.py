@@ -74,3 +74,20 @@ def test_matches(
 ) -> None:
     threads = automaton(*phrases, gaps=gaps, match=match, exceptions=tuple(exceptions))
     assert found(threads, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "expected"),
+    [
+        pytest.param("ab*", "xabb", [("a", 2), ("ab", 3), ("abb", 4)], id="at each place where it may end"),
+        pytest.param("a[bc]*d", "aabcd", [("abcd", 5)], id="the earliest start that still stands"),
+        pytest.param("^a", "aa", [("a", 1)], id="the start of the output"),
+        pytest.param("a$", "aa", [("a", 3)], id="the end of the output"),
+        pytest.param(r"a\b", "aa a", [("a", 3), ("a", 5)], id="an edge shows with the next symbol, or the end"),
+        pytest.param(r"a.\b", "a- a-", [("a-", 2), ("a-", 5)], id="an edge that nothing can follow without"),
+        pytest.param(r"a.\b", "ab a", [("ab", 3)], id="the same expression where it must be waited for"),
+        pytest.param(r"\Ba", "ba a", [("a", 2)], id="no edge"),
+    ],
+)
+def test_expressions(expression: str, text: str, expected: list[tuple[str, int]]) -> None:
+    assert found(ThreadAutomaton.from_expressions([expression]), text) == expected
