@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from policyengine.cli import check, code, schema
+from policyengine.cli import check, code, scan, schema
 from policyengine.cli import compile as compile_command
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command(name="check")(check.run)
 app.command(name="code")(code.run)
 app.command(name="compile")(compile_command.run)
+app.command(name="scan")(scan.run)
 app.command(name="schema")(schema.run)
 
 

@@ -1,0 +1,1 @@
+"""What reviewers ask of policies: what they do to a text."""
