@@ -25,6 +25,7 @@ _NEVER = float("-inf")
 _NEVER_ARRAY = np.array(_NEVER, dtype=np.float32)  # numpy writes it faster than a float
 _INLINE = 128  # ids; a shorter part is cheaper to send along than to keep on the device
 _MOST_CACHED_IDS = 1 << 22  # 32 MiB as int64
+_MOST_OTHERS = 32
 
 
 def to_device(values: npt.NDArray[np.generic], device: torch.device) -> torch.Tensor:
@@ -47,6 +48,7 @@ class PartCache:
         self._device, self._most, self._ids = device, most_ids, 0
         self._entries: OrderedDict[int, tuple[Ids, torch.Tensor]] = OrderedDict()
         self._wide: WeakValueDictionary[int, WidePart] = WeakValueDictionary()
+        self._others: dict[int, tuple[Ids, Ids]] = {}
 
     def get(self, part: Ids) -> torch.Tensor:
         """The part as an int64 tensor of the same length."""
@@ -66,6 +68,15 @@ class PartCache:
     def fetch(self, part: Ids) -> torch.Tensor:
         """`get`, but a short part is sent anew and not kept."""
         return self.get(part) if len(part) >= _INLINE else to_device(part.astype(np.int64), self._device)
+
+    def others(self, ids: Ids, width: int) -> Ids:
+        """All ids below `width` but these, int32, ascending; the same object for the same object while it is kept."""
+        known = self._others.get(id(ids))
+        if known is None:
+            if len(self._others) >= _MOST_OTHERS:
+                self._others.clear()
+            known = self._others[id(ids)] = ids, np.setdiff1d(np.arange(width, dtype=np.int32), ids)
+        return known[1]
 
     def widen(self, mask: Mask) -> tuple[Wide, ...]:
         """Fill `mask.wide`: long parts each, shared with other masks that have them now, and the short ones as one."""
@@ -127,6 +138,8 @@ class Edits:
         self._write_masks(logits)
         if self.steering is not None:
             self.steering.let_stand(logits)
+            nothing_left = self.steering.leave_ends(logits)
+            counts += [] if nothing_left is None else [nothing_left]
         if forced is not None:
             counts.append(_write_forced(logits, *forced))
         if checked is not None:

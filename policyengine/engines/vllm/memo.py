@@ -9,13 +9,13 @@ session itself, and that is where links come from.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from policyengine.runtime.token_session import TokenSession
+    from policyengine.runtime.token_session import StandIn, TokenSession
 
 Ids = npt.NDArray[np.int32]
 Wide = npt.NDArray[np.int64]
@@ -50,13 +50,23 @@ class WidePart:
         self.ids: Wide = part.astype(np.int64)
 
 
+class More(NamedTuple):
+    """What few rows need beside a mask: `TokenSession.bias_arrays`, `only` (and whether it may be masked whole)
+    and `stand_in`."""
+
+    bias: Bias | None
+    only: Ids | None
+    may_be_none: bool
+    stand_in: StandIn | None
+
+
 class Spot:
     """One place of one kind of session. `after`: where a token that may be chosen here leads, as far as it is known."""
 
-    __slots__ = ("after", "bias", "mask", "place")
+    __slots__ = ("after", "mask", "more", "place")
 
-    def __init__(self, place: Hashable, mask: Mask | None, bias: Bias | None) -> None:
-        self.place, self.mask, self.bias = place, mask, bias
+    def __init__(self, place: Hashable, mask: Mask | None, more: More | None) -> None:
+        self.place, self.mask, self.more = place, mask, more
         self.after: dict[int, Spot] = {}
 
 

@@ -19,7 +19,7 @@ from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
 
 from policyengine.engines.vllm.counters import Counters
 from policyengine.engines.vllm.edits import Edits, PartCache
-from policyengine.engines.vllm.memo import Mask, Memo, Spot
+from policyengine.engines.vllm.memo import Bias, Mask, Memo, More, Spot
 from policyengine.engines.vllm.steering import Steering
 from policyengine.runtime.errors import RequestError
 
@@ -156,7 +156,7 @@ class Batch:
             )
         edits = Edits(self._cache)
         used, finished = False, []
-        masked, bias = edits.masked, edits.bias
+        masked = edits.masked
         for index, row in self._ordered:
             spot = row.spot
             if spot is not None:  # one new token on a way that was gone before: the rest of the loop in short
@@ -168,8 +168,8 @@ class Batch:
                         row.spot, row.consumed, row.last = spot, length, token
                         if spot.mask is not None:
                             masked.append((index, spot.mask))
-                        if spot.bias is not None:
-                            bias(index, *spot.bias)
+                        if spot.more is not None:
+                            self._add(index, row, spot.more, edits)
                         used = True
                         continue
             try:
@@ -221,35 +221,45 @@ class Batch:
             if before is not None and row.consumed == consumed + 1 and row.overruled == session.masked_choices:
                 self._memo.link(before, row.last, spot)
         row.overruled = session.masked_choices
-        if spot.bias is not None:
-            edits.bias(index, *spot.bias)
+        if spot.more is not None:
+            self._add(index, row, spot.more, edits)
         if spot.mask is not None:
             edits.mask(index, spot.mask)
         return True
 
     def _ask(self, index: int, row: Row, session: TokenSession, edits: Edits) -> tuple[Spot, bool]:
         """What the session answers now, and whether that is all that this row needs."""
-        parts, forced = session.mask_parts(), session.forced
-        only, stand_in = session.only, session.stand_in
-        bias = session.bias_arrays() if session.has_bias else None
-        spot = Spot(session.place, Mask(parts) if parts else None, bias if bias and len(bias[0]) else None)
-        if only is not None or stand_in is not None:
-            self._steer(index, only, stand_in, edits)
+        parts, forced, only, stand_in = session.mask_parts(), session.forced, session.only, session.stand_in
+        bias: Bias | None = session.bias_arrays() if session.has_bias else None
+        if bias is not None and not len(bias[0]):
+            bias = None
+        if only is not None and 2 * len(only) > self._width:
+            parts, only = (*parts, self._cache.others(only, self._width)), None
+        more = None
+        if bias is not None or only is not None or stand_in is not None:
+            # A force decides for itself what is left.
+            none_left = forced is None and only is not None and self._may_be_all(row, parts, len(only), stand_in)
+            more = More(bias, only, none_left, stand_in)
+        spot = Spot(session.place, Mask(parts) if parts else None, more)
         if forced is not None:
             edits.force(index, forced, row.eos)
-        elif only is not None or stand_in is not None or (parts and (row.limited or self._may_be_all(row, parts))):
+        elif only is None and (parts or stand_in is not None) and self._may_be_all(row, parts, self._real, stand_in):
             edits.check(index, row.eos)
         else:
             return spot, True
         return spot, False
 
-    def _steer(self, index: int, only: np.ndarray | None, stand_in: StandIn | None, edits: Edits) -> None:
+    def _add(self, index: int, row: Row, more: More, edits: Edits) -> None:
+        if more.bias is not None:
+            edits.bias(index, *more.bias)
+        if more.only is None and more.stand_in is None:
+            return
         if edits.steering is None:
             edits.steering = Steering(self._cache, self._device)
-        if only is not None:
-            edits.steering.only(index, only)
-        if stand_in is not None:
-            edits.steering.stand_in(index, *stand_in)
+        if more.only is not None:
+            edits.steering.only(index, more.only, row.eos if more.may_be_none else None)
+        if more.stand_in is not None:
+            edits.steering.stand_in(index, *more.stand_in)
 
     @staticmethod
     def _settles(row: Row, session: TokenSession) -> bool:
@@ -257,12 +267,15 @@ class Batch:
         since, row.until = session.settled
         return not row.limited and max(since, row.params.min_tokens, 1) <= row.consumed < row.until
 
-    def _may_be_all(self, row: Row, parts: tuple[np.ndarray, ...]) -> bool:
-        """Whether these parts, with what the engine masks below its own minimum length, may leave nothing."""
-        most = sum(map(len, parts))
+    @staticmethod
+    def _may_be_all(row: Row, parts: tuple[np.ndarray, ...], real: int, stand_in: StandIn | None = None) -> bool:
+        """Whether masks, those of the engine included, may leave nothing of so many ids."""
+        if row.limited:
+            return True
+        most = sum(map(len, parts)) + (0 if stand_in is None else len(stand_in.sources) + 1)
         if len(row.output) < row.params.min_tokens:
             most += len(row.params.all_stop_token_ids)
-        return most >= self._real
+        return most >= real
 
     def _caught_up(self, row: Row) -> TokenSession:
         spot, row.spot = row.spot, None
