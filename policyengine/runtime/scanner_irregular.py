@@ -160,18 +160,21 @@ class IrregularScanner(Scanner[Situation]):
         self._context = max(expression.context for expression in self._expressions)
         self.start = Situation("", (0,) * len(self._expressions))
         self._steps: dict[tuple[Situation, str], Step] = {}
+        self._last = self.start, "", Step(self.start, 0, ())
 
     def step(self, state: Situation, ch: str) -> Step:
         """Read one character. Raises SearchTimeoutError."""
         if len(state.text) > _KEPT_TEXT:
-            return self._step(state, ch)
-        step = self._steps.get((state, ch))
-        if step is None:
-            step = self._step(state, ch)
+            # The original and the visible text mostly go the same way.
+            if self._last[1] != ch or self._last[0] != state:
+                self._last = state, ch, self._step(state, ch)
+            return self._last[2]
+        known = self._steps.get((state, ch))
+        if known is None:
             if len(self._steps) >= _KEPT_STEPS:
                 self._steps.clear()
-            self._steps[state, ch] = step
-        return step
+            known = self._steps[state, ch] = self._step(state, ch)
+        return known
 
     def _step(self, state: Situation, ch: str) -> Step:
         text = state.text + ch

@@ -86,7 +86,7 @@ class Scanner(ABC, Generic[S]):
         self.actions = tuple(dict.fromkeys(action for rule in component.rules if (action := actions[rule]) is not None))
         self.choices: tuple[tuple[Effect, ...], ...] = ()
         self.effects = self.endings = NOTHING
-        self._revived: dict[S, tuple[tuple[Source, ...], ...]] = {}
+        self._revived: dict[int, dict[S, tuple[Source, ...]]] = {}  # by choice
 
     @abstractmethod
     def step(self, state: S, ch: str) -> Step:
@@ -131,19 +131,19 @@ class Scanner(ABC, Generic[S]):
 
         In groups, each with the longest first.
         """
-        for found, after, own in self._sources(state)[choice]:
+        for found, after, own in self._sources(state, choice):
             yield found
             yield (length - own for length in takewhile(own.__lt__, self.live(after)))
 
-    def _sources(self, state: S) -> tuple[tuple[Source, ...], ...]:
-        known = self._revived.get(state)
+    def _sources(self, state: S, choice: int) -> tuple[Source, ...]:
+        cache = self._revived.setdefault(choice, {})
+        known = cache.get(state)
         if known is None:
-            made = ((self._source(state, effect) for effect in choice) for choice in self.choices)
-            known = tuple(tuple(filter(None, sources)) for sources in made)
+            known = tuple(filter(None, (self._source(state, effect) for effect in self.choices[choice])))
             if self._worth_keeping(state):
-                if len(self._revived) >= _KEPT_STEPS:
-                    self._revived.clear()
-                self._revived[state] = known
+                if len(cache) >= _KEPT_STEPS:
+                    cache.clear()
+                cache[state] = known
         return known
 
     def _source(self, state: S, effect: Effect) -> Source | None:

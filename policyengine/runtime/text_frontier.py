@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policyengine.runtime.scanners import NOTHING, Scanner
 
 if TYPE_CHECKING:
+    from policyengine.runtime.text_pieces import Piece
     from policyengine.runtime.text_plan import TextPlan
-    from policyengine.runtime.text_window import Piece, Window
+    from policyengine.runtime.text_window import Window
 
 
 class Cut(NamedTuple):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from policyengine.runtime.text_pieces import Piece
 from policyengine.runtime.text_plan import TextPlan
-from policyengine.runtime.text_window import Piece, Window
+from policyengine.runtime.text_window import Window
 
 if TYPE_CHECKING:
     from policyengine.runtime.text_session import Verdict

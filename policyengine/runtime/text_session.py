@@ -13,8 +13,9 @@ from policyengine.runtime import text_memo
 from policyengine.runtime.program import Program, Request
 from policyengine.runtime.scanners import SearchTimeoutError
 from policyengine.runtime.text_memo import Edge, Node
+from policyengine.runtime.text_pieces import Stop
 from policyengine.runtime.text_plan import BLOCKED, plan_for
-from policyengine.runtime.text_window import Stop, Window
+from policyengine.runtime.text_window import Window
 
 _SLICE = 512  # code points read in one go
 # The reasons of outputs that ended because too much had to be held, or an expression took too long.

@@ -15,66 +15,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, replace
-from operator import sub
-from typing import Any, NamedTuple
+from dataclasses import replace
 
 from policyengine.runtime.scanners import replacement
-from policyengine.runtime.text_frontier import Cut, settled
+from policyengine.runtime.text_found import Found, Matches, rank
+from policyengine.runtime.text_frontier import settled
+from policyengine.runtime.text_pieces import Piece, Stop
 from policyengine.runtime.text_plan import TextPlan
-
-
-class Found(NamedTuple):
-    """A match that decided something. `start`, `end`: characters of the original text, from the window's position 0.
-
-    grows: whether it is one match with those of the rule that begin there too and end later.
-    """
-
-    start: int
-    end: int
-    rule: int
-    grows: bool = False
-
-
-class Stop(NamedTuple):
-    """The output ends. `rule` None: too much had to be held. `keep`: how many pieces of the stack stay."""
-
-    rule: int | None
-    keep: int
-
-
-@dataclass(slots=True, eq=False)
-class Piece:
-    """A piece of the visible text. Never changed once it lies on a stack, so windows may share it.
-
-    leader: None for a character; for a unit the (start, -end, rule) of the match whose replacement it shows.
-    states, counts: by scanner, the state after the piece, and how many symbols were read up to there.
-    cut: what a cut after the piece would bring back, once `text_frontier` asked.
-    """
-
-    start: int
-    end: int
-    text: str
-    leader: tuple[int, int, int] | None
-    sent: bool
-    states: tuple[Any, ...] = ()
-    counts: tuple[int, ...] = ()
-    cut: Cut | None = None
-
-    def moved(self, places: int, symbols: tuple[int, ...]) -> Piece:
-        """The same piece of a character in a window that begins so much later. `symbols`: by scanner."""
-        if not places:
-            return self  # no character was released, so no symbol was
-        counts = tuple(map(sub, self.counts, symbols))
-        cut = self.cut and self.cut.moved(places)
-        return Piece(self.start - places, self.end - places, self.text, None, False, self.states, counts, cut)
 
 
 class Window:
     """See the module.
 
     Attributes:
-        out: released text that nobody took yet; `found`: the same for matches, in order.
+        out: released text that nobody took yet; found: matches.
         replaced: the end of the last text that was replaced, a place in the original text.
     """
 
@@ -103,9 +57,7 @@ class Window:
         self.base = Piece(0, 0, "", None, True, plan.initial, (0,) * n)  # what lies below the stack
         self.stack: list[Piece] = []
         self.out: list[str] = []
-        self.found: list[Found] = []
-        self._taken = 0  # matches
-        self._growing: dict[tuple[int, int], int] = {}  # by rule and start: which match of all, taken ones included
+        self.found = Matches()
         self.replaced = 0
 
     @property
@@ -146,7 +98,11 @@ class Window:
                 stop = self._decide(found, deque((piece,))) if found else self._push(piece)
                 if stop is not None:
                     return stop
-            if stack and place - stack[stack[0].sent and len(stack) > 1].start >= limit:
+            if (
+                stack
+                and place - stack[0].start >= limit
+                and place - stack[stack[0].sent and len(stack) > 1].start >= limit
+            ):
                 self.release()
                 if self.held > limit:
                     return Stop(None, 0)
@@ -196,16 +152,16 @@ class Window:
         """Act on matches of the original text that completed at one character; `queue`: its piece, not yet pushed."""
         final = [match for match in found if not self.plan.is_redaction(match.rule)]
         if not final:
-            self._redact(sorted(set(found), key=_rank), queue)
+            self._redact(sorted(set(found), key=rank), queue)
             return self._settle(queue)
         cut = min(match.start for match in final)
         before = [match for match in found if match.start < cut and self.plan.is_redaction(match.rule)]
         if before:
-            self._redact(sorted(set(before), key=_rank), queue)
+            self._redact(sorted(set(before), key=rank), queue)
             if stop := self._settle(queue):
                 del self.stack[stop.keep :]
         winner = min(final, key=lambda match: (match.rule, match.start, -match.end))
-        self._report(winner)
+        self.found.report(winner)
         return Stop(winner.rule, sum(piece.start < cut for piece in self.stack))
 
     def _swallow(self, found: list[Found], place: int) -> bool:
@@ -223,17 +179,17 @@ class Window:
                 return False
             if not self.plan.is_redaction(match.rule):
                 return False
-        for match in sorted(set(found), key=_rank):
-            self._report(match)
-        rank = min(unit.leader, *map(_rank, found))
-        self.stack[-1] = Piece(unit.start, place + 1, unit.text, rank, unit.sent, unit.states, unit.counts)
+        for match in sorted(set(found), key=rank):
+            self.found.report(match)
+        leads = min(unit.leader, *map(rank, found))
+        self.stack[-1] = Piece(unit.start, place + 1, unit.text, leads, unit.sent, unit.states, unit.counts)
         self.replaced = max(self.replaced, place + 1)
         return True
 
     def _redact(self, spans: list[Found], queue: deque[Piece]) -> None:
         """Replace spans of the original text; what lies above them moves into the queue, to be pushed again."""
         for span in spans:
-            self._report(span)
+            self.found.report(span)
             while self.stack and self.stack[-1].end > span.start:
                 queue.appendleft(self.stack.pop())
         for span in spans:
@@ -241,9 +197,9 @@ class Window:
             if not covered:
                 continue  # inside a unit that left and needs no more room
             text = replacement(self.plan.action(span.rule))
-            unit = Piece(min(span.start, covered[0].start), max(span.end, covered[-1].end), text, _rank(span), False)
+            unit = Piece(min(span.start, covered[0].start), max(span.end, covered[-1].end), text, rank(span), False)
             for piece in covered:
-                if piece.leader is not None and (piece.sent or piece.leader <= _rank(span)):
+                if piece.leader is not None and (piece.sent or piece.leader <= rank(span)):
                     unit.leader, unit.text, unit.sent = piece.leader, piece.text, piece.sent
             self.replaced = max(self.replaced, unit.end)
             at = queue.index(covered[0])
@@ -251,34 +207,15 @@ class Window:
                 del queue[at]
             queue.insert(at, unit)
 
-    def _report(self, match: Found) -> None:
-        """A match is found once, however far it goes on."""
-        if match.grows:
-            at = self._growing.setdefault((match.rule, match.start), self._taken + len(self.found)) - self._taken
-            if at < len(self.found):
-                self.found[at] = match._replace(end=max(match.end, self.found[at].end))
-                return
-        self.found.append(match)
-
     def take(self, *, ended: bool) -> list[Found]:
-        """The matches that were found since the last time and do not grow any more, up to the first that may.
-
-        ended: whether the output has; then it is all of them.
-        """
-        found, count = self.found, len(self.found)
-        if self._growing:
-            live = {
-                begins[-length]
-                for scanner, state, begins in zip(self.plan.scanners, self.orig, self.begins, strict=True)
-                if scanner.merges and not ended
-                for length in scanner.live(state)
-            }
-            count = next((i for i, match in enumerate(found) if match.grows and match.start in live), count)
-            for match in found[:count]:
-                self._growing.pop((match.rule, match.start), None)
-        self._taken += count
-        taken, self.found = found[:count], found[count:]
-        return taken
+        """The matches found since the last time, but for those that may still grow. `ended`: whether the output has."""
+        live = {
+            begins[-length]
+            for scanner, state, begins in zip(self.plan.scanners, self.orig, self.begins, strict=True)
+            if scanner.merges and not ended
+            for length in scanner.live(state)
+        }
+        return self.found.take(live)
 
     # -- the visible text ------------------------------------------------------------------------------------------
 
@@ -334,16 +271,16 @@ class Window:
             (redactions if self.plan.is_redaction(rule) else final).append((match, low, high))
         if final:
             match, _, _ = min(final, key=lambda entry: (entry[0].rule, entry[1], -entry[2]))
-            self.found.append(match)
+            self.found.report(match)
             return Stop(match.rule, min(low for _, low, _ in final))
-        match, low, high = min(redactions, key=lambda entry: (*_rank(entry[0]), entry[1], -entry[2]))
+        match, low, high = min(redactions, key=lambda entry: (*rank(entry[0]), entry[1], -entry[2]))
         head = stack[low]
         if head.leader is not None and low == high:
             unit = Piece(match.start, match.end, "", head.leader, head.sent)  # its own text is banned: nothing is shown
         else:
-            self.found.append(match)
+            self.found.report(match)
             text, leader = (
-                (replacement(self.plan.action(match.rule)), _rank(match))
+                (replacement(self.plan.action(match.rule)), rank(match))
                 if head.leader is None
                 else (head.text, head.leader)
             )
@@ -383,8 +320,3 @@ class Window:
 
 
 VisibleHit = tuple[int, int, int, int]  # scanner, its first symbol, the symbol after its last, rule
-
-
-def _rank(match: Found) -> tuple[int, int, int]:
-    """Which of several redactions leads: the leftmost, then the longest, then the first rule."""
-    return match.start, -match.end, match.rule
