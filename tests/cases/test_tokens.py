@@ -105,3 +105,14 @@ def test_8_a_request_without_rules_is_left_alone(bind: Bind) -> None:
         assert second.is_idle
         second.advance(token)
     assert second.masked_choices == 0
+
+
+def test_24_what_a_grammar_still_allows_is_never_masked_whole(bind: Bind) -> None:
+    session = bind("long: {min_tokens: 64}").token_session()
+    assert 0 in session.masked()
+    masked_under_grammar = session.masked(allowed=[0]).tolist()
+    assert masked_under_grammar == list(range(1, 24)), "the end is all that is left, and the minimum gives way"
+    program = bind("long: {min_tokens: 64}\nno-rice: {ban: {phrases: [rice]}}")
+    assert program.token_session().masked(allowed=[3, 4]).tolist() == list(range(1, 24)), (
+        "no banned token is the way out"
+    )
