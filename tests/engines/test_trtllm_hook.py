@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import pickle
 import random
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -419,3 +421,73 @@ def test_the_hook_can_be_tried_without_the_engine(tmp_path: Path) -> None:
 
     verdict = Hook()(PostProcessorHookChunk(1, 0, "a secret.", "a secret.", [1], False, False, True))
     assert (verdict.action, verdict.text, verdict.reason) == ("terminate", "a ", "s")
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from(["abc", "ab", "c", " ", "x", "cab", "é", "🤬"]), min_size=1, max_size=8).map("".join),
+    st.data(),
+    st.booleans(),
+    st.booleans(),
+)
+def test_what_ids_and_logprobs_spell_is_in_the_text_that_is_shown(
+    text: str, data: st.DataObject, streaming: bool, eos: bool
+) -> None:
+    """Whatever is cut where, inside characters too: no id or logprob stands for a character that is held or replaced.
+
+    That holds for a client that gets ids and no text as well (`detokenize=false`).
+    """
+    policies = program(
+        ban("abc", match="substring"),
+        ban("ca", redact="", match="substring"),
+        ban("🤬", redact="*", match="substring"),
+        ban("x x", terminate="s"),
+    )
+    whole = text.encode()
+    places = sorted(data.draw(st.sets(st.integers(1, max(1, len(whole) - 1)), max_size=8)))
+    pieces = [whole[a:b] for a, b in itertools.pairwise((0, *places, len(whole)))]
+    hook = _unsaved(policies)
+    answer = stream(hook, pieces, eos=eos, streaming=streaming).answers[0]
+    assert answer.text == run(policies, [text]).text
+    assert answer.ids == answer.logprobs
+    spelled = b"".join(pieces[i] for i in answer.ids if i < len(pieces)).decode("utf-8", "ignore")
+    shown = iter(answer.text)
+    assert all(ch in shown for ch in spelled)
+    assert len(hook._outputs) == 0
+
+
+def test_workers_share_the_requests_by_id(load: Load) -> None:
+    """Every worker has a copy of its own; all chunks of a request go to the one of its id modulo their number."""
+    hook = load(program(ban("secret")))
+    workers = [pickle.loads(pickle.dumps(hook)) for _ in range(3)]
+    assert len({id(worker._outputs) for worker in workers}) == 3
+
+    def pool(chunk: Any) -> Any:
+        return workers[chunk.request_id % 3](chunk)
+
+    tokens = [b"a sec", b"ret ", b"and more", b""]
+    requests = [Request(pool, tokens, request_id=number, n=2) for number in range(9)]
+    for index, token in ((0, 0), (1, 2), (0, 1), (1, 0)):
+        for request in requests:
+            request.step(index, [token])
+    for request in requests:
+        request.step(1, [1], last=True)
+        assert [answer.text for answer in request.answers] == ["a [redacted] ", "and morea [redacted] "]
+    assert [len(worker._outputs) for worker in workers] == [0, 0, 0]
+
+
+def test_a_worker_process_makes_its_own_hook(load: Load) -> None:
+    """By name, as the engine's workers do; none of this process's state goes with it."""
+    hook = load(program(ban("secret", terminate="s")))
+    Request(hook, [b"a sec"]).step(0, [0])
+    code = (
+        "import pickle, sys; from tests.engines.trtllm_double import PostProcessorHookChunk as Chunk, installed\n"
+        "with installed():\n"
+        "    hook = pickle.loads(sys.stdin.buffer.read())\n"
+        "    verdict = hook(Chunk(1, 0, 'a secret.', 'a secret.', [1], False, False, True))\n"
+        "print(len(hook._outputs), verdict.action, repr(verdict.text), verdict.reason)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, input=pickle.dumps(hook), capture_output=True, check=False, env=environment)
+    assert done.stdout.decode() == "0 terminate 'a ' s\n", done.stderr.decode()
