@@ -89,6 +89,26 @@ def check_forced_texts(work: Work) -> None:
                 )
 
 
+def check_followed_phrases(work: Work) -> None:
+    """A force that follows a phrase which is itself masked, or which ends the answer: it would never act."""
+    for index, source in enumerate(work.sources):
+        body = source.rule.body
+        if not isinstance(body, Force) or body.after is None:
+            continue
+        for hit in banned_in(work, index, body.after.text, "edge"):
+            if _kind(work.sources[hit.rule]) == "redact":
+                continue
+            work.diagnostics.append(
+                diagnostic(
+                    "forced-contains-banned",
+                    f"`{work.name(source)}` follows {quoted(body.after.text)}, which {contains(work, hit)}",
+                    body.after.span,
+                    labels=[Label(hit.phrase.span, "banned here")],
+                    hint="the phrase is never written, so that nothing could follow it: name another one, or ban less",
+                )
+            )
+
+
 def check_shown_texts(work: Work) -> None:
     """A replacement or closing message that would itself show a banned phrase to the client."""
     for index, source in enumerate(work.sources):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from policyengine.compiler.allowed import check_allowed, check_forced_allowed
 from policyengine.compiler.components import build_components
 from policyengine.compiler.contradictions import (
+    check_followed_phrases,
     check_forced_texts,
     check_forced_tokens,
     check_forces,
@@ -32,6 +33,7 @@ PASSES: tuple[Pass, ...] = (
     check_forces,  # contradictions from here on; those about phrases ask the automata themselves
     check_forced_tokens,
     check_forced_texts,
+    check_followed_phrases,
     check_shown_texts,
     check_rewrites,
     check_allowed,

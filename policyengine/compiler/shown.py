@@ -17,10 +17,10 @@ from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import Automaton
 
 # How much is known of what stands around the text:
-# start: nothing stands before it, anything may follow; middle: anything may stand on both sides, so that only what is
-# found in every case counts; end: anything may stand before it, nothing follows; alone: it may stand alone, so that
-# edges on both sides count.
-Place = Literal["start", "middle", "end", "alone"]
+# start: nothing stands before it, anything may follow; edge: something may stand before it, with an edge between;
+# middle: anything may stand on both sides, so that only what is found in every case counts; end: anything may stand
+# before it, nothing follows; alone: it may stand alone, so that edges on both sides count.
+Place = Literal["start", "edge", "middle", "end", "alone"]
 
 _JOINS_TO_ALL = "0"  # a word character of no particular script: no word that follows it begins at an edge
 
@@ -118,11 +118,11 @@ def _in_irregular(automaton: Irregular, text: str) -> set[int]:
 
 
 def _in_threads(automaton: ThreadAutomaton, text: str, place: Place, *, masks: bool) -> set[int]:
-    before = place in ("middle", "end")
+    before = place in ("edge", "middle", "end")
     if before and automaton.anchored.has_exceptions:
         return set()  # one may stand around the text
     # No thread: what began before the text is not in it.
-    joins = join_class(ord(_JOINS_TO_ALL)) if automaton.anchored.needs_edges else 0
+    joins = join_class(ord(_JOINS_TO_ALL)) if automaton.anchored.needs_edges and place != "edge" else 0
     state: State = (joins, ()) if before else automaton.START
     state, found = automaton.follow(state, text)
     if place in ("end", "alone"):

@@ -284,6 +284,31 @@ def test_everything_that_is_wrong_is_said_at_once(make: Make) -> None:
     assert [found.name for found in caught.value.diagnostics] == ["conflicting-rewrites", "forced-contains-banned"]
 
 
+@pytest.mark.parametrize(
+    ("ban", "after", "found"),
+    [
+        ("{phrases: [rice]}", "rice", True),
+        ("{phrases: [rice]}", "some rice.", True),
+        ("{phrases: [rice]}", "price", False),
+        ("{phrases: [rice], word_end: exact}", "rice", False),  # it may go on with a letter, and is the head of a word
+        ("{phrases: [rice, x]}, action: terminate", "rice!", True),
+        ("{phrases: [rice], gaps: letters}", "r-i-c-e", True),
+        ("{phrases: [rice], except: [no rice here]}", "rice", False),
+        ("{regex: ['^rice']}", "rice", False),
+        ("{regex: ['ice']}", "rice", True),
+        (r"{regex: ['\brice']}", "rice", True),
+    ],
+)
+def test_a_force_after_what_is_never_written(make: Make, ban: str, after: str, found: bool) -> None:
+    policy = f"rules: {{no: {{ban: {ban}}}, x: {{force: {{text: ' y', after: '{after}'}}}}}}\n"
+    if found:
+        one = refused(make, a=policy)
+        assert one.code == "PE103"
+        assert one.message.startswith(f"`a/x` follows `{after}`, which ")
+    else:
+        pe.compile(make(a=policy))
+
+
 def test_forces_of_two_parts_of_the_output_do_not_clash(make: Make) -> None:
     forces = "rules: {x: {force: {token_id: 1, at: start}}, y: {force: {token_id: 2, at: start}, channel: {}}}\n"
     forces = forces.replace("channel: {}", "channel: CHANNEL")
