@@ -11,6 +11,7 @@ from policyengine.automata.gap_phrases import GapPhrases
 from policyengine.automata.phrases import Bools, Ints, Longs
 from policyengine.automata.regex_dfa import Expressions
 
+_NEVER = 1 << 30
 _MOST_DENSE = 1 << 24  # entries of a dense table
 
 
@@ -52,6 +53,8 @@ class AnchoredTables:
     now, at_end: as in `Anchored`; before[edge] likewise. eager: those of `before[True]` that are eager. only_at_end:
     those of `at_end` that do not wait for just any edge.
     live, live_exception: bool [states + 1], the last entry, for state -1, false.
+    need: int32 [states + 1], how many more symbols it takes at least until something ends; 0: it waits for an edge, or
+    for the end.
     minds_edge: bool [states], whether what comes next may depend on the edge, other than that a pattern ends there.
     waits_in_words: whether a state with patterns that wait for an edge always comes after a word character.
     """
@@ -82,6 +85,7 @@ class AnchoredTables:
         self.live_exception: Bools = np.zeros(n + 1, dtype=bool)
         if anchored.has_exceptions:
             self.live_exception[:n] = [anchored.live_exception(s) for s in states]
+        self.need = self._needs()
         self._rows: dict[int, Ints] = {}
         self.minds_edge: Bools = np.zeros(n, dtype=bool)
         if isinstance(anchored, GapPhrases):
@@ -94,6 +98,29 @@ class AnchoredTables:
         self.waits_in_words = isinstance(anchored, GapPhrases)
         if not self.waits_in_words:
             self.minds_edge |= self.before[True].some[:-1]
+
+    def _needs(self) -> Ints:
+        need = np.full(self.n_states + 1, _NEVER, dtype=np.int32)
+        waits = self.at_end.some | self.before[False].some | self.before[True].some | self.eager.some
+        need[waits] = 0
+        if not isinstance(self.anchored, GapPhrases | Expressions):
+            return np.where(self.live, 0, need).astype(np.int32)
+        states, targets = self.anchored.moves()
+        ends = states[self.now.some[targets] | (need[targets] == 0)]
+        need[ends] = np.minimum(need[ends], 1)
+        reached = 1
+        # Where a move leads to a state that needs so much, it is one more.
+        order = np.argsort(targets, kind="stable")
+        states, bounds = states[order], np.searchsorted(targets[order], np.arange(self.n_states + 1))
+        fresh = np.flatnonzero(need[:-1] == reached)
+        while fresh.size:
+            count = (bounds[1:] - bounds[:-1])[fresh]
+            place = np.arange(int(count.sum())) + np.repeat(bounds[fresh] - (np.cumsum(count) - count), count)
+            reached += 1
+            before = np.unique(states[place])
+            fresh = before[need[before] > reached]
+            need[fresh] = reached
+        return need
 
     def next_many(self, states: Longs, columns: Longs, edge: Bools) -> Longs:
         """The next state of each; -1: none. Any state may be -1."""

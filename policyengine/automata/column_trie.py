@@ -48,6 +48,7 @@ class ColumnTrie:
     symbol, from there to `child_hi` are tails.
     first, last: int32 [nodes], preorder number, and one past the subtree's. ids: int32, real ids by preorder, with
     `places`, the preorder number of each; `start`: int32 [nodes + 1], how many come before a preorder number.
+    height: int32 [nodes], the most symbols that may be read below the node, those of characters to be completed too.
     edge: bool [nodes], whether an edge lies before the last symbol; only where another symbol comes before it.
     top: int32 [nodes], the node's ancestor (or self) of depth one; 0 at the root.
     """
@@ -109,6 +110,13 @@ class ColumnTrie:
         bounds = list(zip(self.levels[1:], self.levels[2:], strict=False))
         for lo, hi in reversed(bounds):
             np.add.at(size, self.parent[lo:hi], size[lo:hi])
+        height = np.zeros(self.n_nodes, dtype=np.int64)
+        tailed = np.flatnonzero(self.tail >= 0)
+        runs = np.array([max(map(len, tail.runs)) for tail in self.tails], dtype=np.int64)
+        height[tailed] = runs[self.tail[tailed]] - 1
+        for lo, hi in reversed(bounds):
+            np.maximum.at(height, self.parent[lo:hi], height[lo:hi] + 1)
+        self.height: Ints = height.astype(np.int32)
         first = np.zeros(self.n_nodes, dtype=np.int64)
         for lo, hi in bounds:
             before = np.cumsum(size[lo:hi]) - size[lo:hi]

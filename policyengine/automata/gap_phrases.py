@@ -229,14 +229,18 @@ class GapPhrases:
         exceptions = self._flags & 2 != 0
         return self.reached(np.flatnonzero(~exceptions).tolist()), self.reached(np.flatnonzero(exceptions).tolist())
 
+    def moves(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(states, targets): every state with each state that a symbol may lead to, some more than once."""
+        states = np.concatenate((self.keys // self.n_columns, np.repeat(np.arange(self.n_states), 2)))
+        targets = np.concatenate((self.targets, self.gap_next[:, 1:].ravel())).astype(np.int64)
+        keep = targets >= 0
+        return states[keep], targets[keep]
+
     def reached(self, patterns: Collection[int]) -> Sequence[bool]:
         """By state: whether one of these patterns can still end; waiting for an edge counts."""
         mine = np.isin(self.pattern_ids, list(patterns))
         waits = self.pattern_now == 0
-        sources = np.concatenate((self.keys // self.n_columns, np.repeat(np.arange(self.n_states), 2)))
-        targets = np.concatenate((self.targets, self.gap_next[:, 1:].ravel()))
-        keep = targets >= 0
-        sources, targets = sources[keep], targets[keep]
+        sources, targets = self.moves()
         alive = np.zeros(self.n_states, dtype=bool)
         alive[self.pattern_states[mine & waits]] = True
         ends = np.zeros(self.n_states, dtype=bool)

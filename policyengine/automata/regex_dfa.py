@@ -219,6 +219,16 @@ class Expressions:
         table.flags.writeable = False
         return table
 
+    def moves(self) -> tuple[Ints, Ints]:
+        """(states, targets), int32: every state with each state that a symbol may lead to, some more than once."""
+        lengths = np.diff(self._rows)
+        rows = np.concatenate((self.row_of[:, 0], self.row_of[:, 1]))
+        states = np.repeat(np.tile(np.arange(self.n_states, dtype=np.int32), 2), lengths[rows])
+        place = np.arange(len(states)) + np.repeat(
+            self._rows[rows] - (np.cumsum(lengths[rows]) - lengths[rows]), lengths[rows]
+        )
+        return states, self._row_targets[place]
+
     def columns_of(self, symbols: npt.NDArray[np.integer]) -> Ints:
         """int32, the shape of `symbols`: the columns of many code points."""
         return self.columns.columns_of(symbols)

@@ -95,6 +95,7 @@ class ThreadWalks:
         which, pattern = table.pairs(rows.state)
         self._add(found, rows.where(which), 1, pattern, END)
         tailed = [self._at_tails(found, rows, is_past=is_past)]
+        rows = rows.where(self._may_end(rows))
         first_edges: Bools | None = edges
         while len(rows.node):
             if first_edges is None and int(self._n_children[rows.node].sum()) <= _FEW:
@@ -102,9 +103,14 @@ class ThreadWalks:
             else:
                 rows = self._down(found, rows, first_edges)
                 tailed.append(self._settle(found, rows))
-                rows = rows.where(self.tables.live[rows.state])
+                rows = rows.where(self._may_end(rows))
             first_edges = None
         return Events.of(found), _rows(tailed)
+
+    def _may_end(self, rows: Rows) -> Bools:
+        """Whether what is below a row's node is long enough for something to end there."""
+        enough: Bools = self.tables.need[rows.state] <= self.trie.height[rows.node]
+        return enough
 
     def _one_by_one(self, found: list[Events], tailed: list[Rows], rows: Rows) -> Rows:
         """Follow a few rows all the way down, as long as they stay few; returns what is left.
@@ -127,7 +133,7 @@ class ThreadWalks:
                 after = step(state, column, edge)
                 if after >= 0:
                     settled.append((origin, child, after))
-                    if tables.live[after]:
+                    if tables.need[after] <= trie.height[child]:
                         left.append((origin, child, after))
         if settled:
             tailed.append(self._settle(found, _of_rows(settled)))
@@ -156,7 +162,7 @@ class ThreadWalks:
             at = node[self._has_tails[node]]
             fresh = np.full(len(at), tables.start, dtype=np.int64)
             self._at_tails(found, Rows(np.full(len(at), origin, dtype=np.int64), at, fresh))
-            rows = rows.where(tables.live[rows.state])
+            rows = rows.where(self._may_end(rows))
         return Events.of(found), _rows(tailed)
 
     def at_root(self, origin: int, start: int) -> Events:
@@ -190,8 +196,7 @@ class ThreadWalks:
         self._note(found, rows.where(self._is_sure[rows.node]), self.tables.before[True], FIRE)
         self._note(found, rows, self.tables.eager, EAGER)
         self._note(found, rows, self.tables.at_end, END)
-        tailed = rows.where(self._has_tails[rows.node])
-        return self._at_tails(found, tailed)
+        return self._at_tails(found, rows.where(self._may_end(rows)))
 
     def _at_tails(self, found: list[Events], rows: Rows, *, is_past: bool = False) -> Rows:
         """Note what the tails below complete if the output ends in them, which makes them U+FFFD; always an edge.
