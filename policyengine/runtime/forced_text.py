@@ -46,7 +46,7 @@ def refusal(
     for rank in banned_in(program, meets, text, place_of(plan)):
         ban = program.rules[rank]
         name = f"{program.policies[ban.policy].name}/{ban.id}"
-        return f"parameter {plan.text.name!r}: the text is to be forced, and {name} bans what it holds"
+        return f"parameter {plan.text.name!r}: {name} forbids what the text holds that is to be forced"
     return None
 
 

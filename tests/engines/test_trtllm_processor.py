@@ -54,10 +54,12 @@ def load_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     """`load_class(a="rules: ...")` compiles policies for the LLM API and gives the class of the build."""
     _forget(monkeypatch)
 
-    def made(**policies: str) -> type[PolicyLogitsProcessorBase]:
+    def made(project: str = "", **policies: str) -> type[PolicyLogitsProcessorBase]:
         package = f"llm_bundle_{next(_packages)}"
         folder = tmp_path / f"{package}-policies"
         folder.mkdir()
+        if project:
+            (folder / "policyengine.yaml").write_text(project, encoding="utf-8")
         for name, body in policies.items():
             text = f"version: 1\npolicy: {name}\ntargets: [trtllm-llm]\n{body}"
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
@@ -385,6 +387,24 @@ def test_a_tokenizer_crosses_processes_with_what_may_be_forced(
     processor = pickle.loads(data)
     assert step(processor, [[9]]) == [[3]]
     assert step(processor, [[9, 3]]) == [[2]]
+
+
+def test_reasoning_that_the_prompt_began(load_class: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ban of the answer waits for the end marker; markers that are special tokens are known in another process."""
+    vocabulary = toy()
+    markers = {"<think>": 5, "</think>": 6}
+    tokens = [b"" if i in markers.values() else token for i, token in enumerate(vocabulary.tokens)]
+    with_markers = Vocabulary(tokens, vocabulary.eos_token_ids, special=markers)
+    project = "version: 1\nreasoning: {start: <think>, end: </think>}\n"
+    rules = BAN.replace("substring}}", "substring}, channel: answer}")
+    made = load_class(project=project, a=rules)
+    data = pickle.dumps(made(with_markers))
+    _forget(monkeypatch)
+    processor = pickle.loads(data)
+    assert 3 in step(processor, [[9, 5]])[0]
+    assert 3 in step(processor, [[9, 5, 2]])[0]
+    assert 3 not in step(processor, [[9, 5, 2, 6]])[0]
+    assert 3 not in step(processor, [[5, 9]], request=2)[0]
 
 
 def test_a_bundle_that_changed_meanwhile_is_refused(load_class: Load, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ class Packed:
     """A vocabulary itself. data: the tokens one after the other; lengths: int32, -1 for padding.
 
     texts: what the tokenizer makes of the texts that may be forced; nothing else can be encoded in another process.
+    special: the names of tokens without text.
     """
 
     digest: str
@@ -68,6 +69,7 @@ class Packed:
     eos: tuple[int, ...]
     drops_leading_space: bool
     texts: tuple[tuple[str, tuple[int, ...]], ...]
+    special: tuple[tuple[str, int], ...]
 
     @property
     def key(self) -> Hashable:
@@ -82,7 +84,13 @@ class Packed:
             tokens.append(None if length < 0 else self.data[at : at + length])
             at += max(length, 0)
         encode = _Texts(self.digest)
-        return Vocabulary(tokens, self.eos, encode=encode, drops_leading_space=self.drops_leading_space)
+        return Vocabulary(
+            tokens,
+            self.eos,
+            encode=encode,
+            drops_leading_space=self.drops_leading_space,
+            special=dict(self.special),
+        )
 
 
 Ref = Folder | Packed
@@ -121,6 +129,7 @@ def pack(vocabulary: Vocabulary, texts: Iterable[str]) -> Packed:
         vocabulary.eos_token_ids,
         vocabulary.drops_leading_space,
         encoded,
+        tuple(sorted(vocabulary.special.items())),
     )
 
 

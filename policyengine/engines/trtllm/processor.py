@@ -227,15 +227,17 @@ class PolicyLogitsProcessorBase:
             width, device = logits.shape[1], logits.device.type
             bound = binding.bound(self._program, self._ref, device=device, model=self._served, width=width)
             self._bound = bound
-            self._requests = Requests(self.max_requests, lambda: self._start(bound))
+            self._requests = Requests(self.max_requests, lambda prompt: self._start(bound, prompt))
         if logits.shape[1] < self._bound.program.vocabulary.size:
             raise ValueError(f"the logits became narrower: {logits.shape[1]} ids")
         return self._bound, self._requests
 
-    def _start(self, bound: Bound) -> TokenSession:
+    def _start(self, bound: Bound, prompt: Sequence[int] = ()) -> TokenSession:
         ends = set(bound.program.vocabulary.eos_token_ids)
         stops = [*self._stops, *([self._end_id] if self._end_id is not None and self._end_id not in ends else [])]
-        return bound.program.token_session(self._request, stops, self._max_tokens, self._ignore_eos)
+        markers = bound.program.markers
+        inside = markers is not None and markers.opens(prompt)
+        return bound.program.token_session(self._request, stops, self._max_tokens, self._ignore_eos, reasoning=inside)
 
     def _eos(self, bound: Bound) -> int:
         return bound.eos if self._end_id is None else self._end_id

@@ -13,7 +13,7 @@ from typing import Any
 
 from policyengine.runtime.token_session import TokenSession
 
-Start = Callable[[], TokenSession]
+Start = Callable[[Sequence[int]], TokenSession]  # a session behind a prompt
 
 _CLOSED = -1  # in place of the length of a prompt
 
@@ -86,7 +86,7 @@ class Request:
         single = len(sequences) == 1 and len(self.beams) <= 1
         spots = [] if single else [Spot(b.session.place, b.length, b.written) for b in self.beams]
         while len(self.beams) < len(sequences):
-            self.beams.append(Beam(self._start()))
+            self.beams.append(Beam(self._start(sequences[0][: self.prompt])))
         del self.beams[len(sequences) :]
         if self._origin is None:
             self._origin = Spot(self.beams[0].session.place, 0, [])
