@@ -74,7 +74,7 @@ class Packed:
     @property
     def key(self) -> Hashable:
         """Equal for equal vocabularies."""
-        return self.digest
+        return self.digest, self.special
 
     def open(self) -> Vocabulary:
         """The vocabulary, which can encode the texts that this process has been told of."""

@@ -98,10 +98,12 @@ class PolicyLogitsProcessorBase:
         bound = binding.bound(self._program, self._ref, device=_DEVICE, model=self._served)
         parsed = self._program.parse_request(self._request)
         rules = [rule for rule in bound.program.rules if rule.policy in parsed.policies]
-        forces = [(bound.program.name(rule), rule.body) for rule in rules if isinstance(rule.body, ForcePlan)]
-        clash = conflict(forces, parsed)
-        if clash is not None:
-            raise RequestError(clash)
+        for channel in ("all", "answer", "reasoning"):
+            own = [rule for rule in rules if rule.channel == channel]
+            forces = [(bound.program.name(rule), rule.body) for rule in own if isinstance(rule.body, ForcePlan)]
+            clash = conflict(forces, parsed)
+            if clash is not None:
+                raise RequestError(clash)
         self._start(bound)
 
     def _reset(self) -> None:
@@ -153,7 +155,9 @@ class PolicyLogitsProcessorBase:
 
     def _least(self, rules: Iterable[RulePlan]) -> int:
         parsed = self._program.parse_request(self._request)
-        values = [value_of(rule.body.n, parsed) for rule in rules if isinstance(rule.body, MinTokensPlan)]
+        # An output that does not reason has no minimum for its reasoning.
+        plans = [rule.body for rule in rules if rule.channel != "reasoning"]
+        values = [value_of(plan.n, parsed) for plan in plans if isinstance(plan, MinTokensPlan)]
         return max((int(value) for value in values if isinstance(value, int | float)), default=0)
 
     # -- across processes --------------------------------------------------------------------------------------------
