@@ -22,7 +22,7 @@ from policyengine.automata.thread_walks import EAGER, END, Events, Rows, TailJud
 from policyengine.automata.threads import BEGIN, State, ThreadAutomaton
 from policyengine.automata.utf8 import REPLACEMENT
 
-_MOST_CACHED = 1 << 16  # entries a cache; a bound against walks that never repeat, not a tuning knob
+_MOST_CACHED = 1 << 14  # entries a cache; a bound against walks that never repeat, not a tuning knob
 _MOST_AHEAD = 1 << 22  # threads times nodes up to which all threads are walked at once, before the first output
 _NO_IDS: Ints = np.zeros(0, dtype=np.int32)
 _NO_IDS.flags.writeable = False
@@ -314,8 +314,9 @@ class ThreadMasks:
     def nbytes(self) -> int:
         """Bytes of the tables and of the cached answers."""
         cached = [*self._own_ids.values(), *self._base_ids.values(), *self._edge_ids.values()]
+        cached += [column for kept in self._own.values() for some in kept for column in some]
         held = self._held.nbytes() if self._held is not None else 0
-        return self.columns.nbytes() + held + sum(a.nbytes for a in cached)
+        return self.columns.nbytes() + held + sum(a.nbytes for a in (*cached, *self._base))
 
 
 def frozen(ids: Longs | Ints) -> Ints:
