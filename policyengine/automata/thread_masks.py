@@ -313,8 +313,9 @@ class ThreadMasks:
 
     def nbytes(self) -> int:
         """Bytes of the tables and of the cached answers."""
-        cached = [*self._own_ids.values(), *self._base_ids.values(), *self._edge_ids.values()]
-        cached += [column for kept in self._own.values() for some in kept for column in some]
+        cached: list[Ints | Longs] = [*self._own_ids.values(), *self._base_ids.values(), *self._edge_ids.values()]
+        cached += [column for events, _ in self._own.values() for column in events]
+        cached += [column for _, rows in self._own.values() for column in rows]
         held = self._held.nbytes() if self._held is not None else 0
         return self.columns.nbytes() + held + sum(a.nbytes for a in (*cached, *self._base))
 
