@@ -16,7 +16,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command(name="check")(check.run)
+app.command(name="check", cls=check.Command)(check.run)
 app.command(name="code")(code.run)
 app.command(name="compile")(compile_command.run)
 app.command(name="scan")(scan.run)

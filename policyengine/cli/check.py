@@ -1,17 +1,23 @@
-"""`policyengine check`: everything that is wrong with policies."""
+"""`policyengine check`: everything that is wrong with policies, and advice on the rest."""
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from policyengine.cli import exits, options
 from policyengine.cli.exits import fail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policyengine.automata.vocabulary import Vocabulary
+    from policyengine.lint.run import Result
 
 
 class Format(StrEnum):
@@ -19,6 +25,11 @@ class Format(StrEnum):
 
     TEXT = "text"
     CONCISE = "concise"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+    JUNIT = "junit"
+    MARKDOWN = "markdown"
 
 
 class Level(StrEnum):
@@ -29,19 +40,52 @@ class Level(StrEnum):
     INFO = "info"
 
 
+class Mend(StrEnum):
+    """Which fixes are made."""
+
+    SAFE = "safe"
+    UNSAFE = "unsafe"
+
+
+class Command(TyperCommand):
+    """`--fix` alone means `--fix=safe`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line."""
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(ctx, ["--fix=safe" if one == "--fix" else one for one in args[:end]] + args[end:])
+
+
 def run(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Policy files, or folders of them.")],
     form: Annotated[Format, typer.Option("--format", help="How findings are written.")] = Format.TEXT,
-    fail_level: Annotated[Level, typer.Option(help="Exit 1 for findings that are at least this grave.")] = Level.ERROR,
+    fail_level: Annotated[
+        Level | None,
+        typer.Option(help="Exit 1 for findings at least this grave.", show_default="the project's, else error"),
+    ] = None,
     select: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CODE|NAME,...", help="Report only these; may be repeated. What cannot be loaded always is."
+            metavar="CODE|NAME|FAMILY,...",
+            help="Report only these; may be repeated. A family is PE1xx or its word: file, logic, target, governance, "
+            "tests. What cannot be loaded always is reported.",
         ),
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="CODE|NAME,...", help="Do not report these; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="CODE|NAME|FAMILY,...", help="Do not report these; may be repeated."),
     ] = None,
+    mend: Annotated[
+        Mend | None,
+        typer.Option(
+            "--fix",
+            metavar="[=safe|unsafe]",
+            help="Mend what can be mended: safe (default) changes nothing that is caught, unsafe does.",
+        ),
+    ] = None,
+    no_ignores: Annotated[
+        bool, typer.Option("--no-ignores", help="Report also what comments in the files ignore.")
+    ] = False,
     variables: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A variable for the policies; may be repeated."),
@@ -51,28 +95,61 @@ def run(
         typer.Option(metavar="PATH", help="Also bind to this model: its tokenizer.json or tekken.json, or its folder."),
     ] = None,
 ) -> None:
-    """Check policies for what compiling them for the project's targets would refuse, and more."""
+    """Check policies for what compiling them for the project's targets would refuse, and for what looks like a mistake.
+
+    Example: policyengine check policies --fail-level warning --ignore governance
+    """
     options.refuse_empty(tokenizer=tokenizer)
-    selected = None if select is None else _names(select)
-    ignored = _names(ignore or [])
+    selected = None if select is None else options.names(select)
+    ignored = options.names(ignore or [])
     values = options.pairs(variables or [])
 
-    from policyengine.lint.formats import FORMATS
+    from policyengine.lint.formats import write
     from policyengine.lint.run import check
     from policyengine.runtime.errors import BindError
 
     vocabulary = None if tokenizer is None else _vocabulary(tokenizer)
+
+    def checked() -> Result:
+        result = check(paths, variables=values, vocabulary=vocabulary, ignores=not no_ignores)
+        return result.selected(selected, ignored)
+
     try:
-        result = check(paths, variables=values, vocabulary=vocabulary).selected(selected, ignored)
+        result = checked() if mend is None else _mended(checked, mend)
     except BindError as error:
         fail(str(error))
-    typer.echo(FORMATS[form.value](result), nl=False)
+    level = fail_level.value if fail_level else result.options.fail_level or "error"
+    text = write(form.value, result, level)
+    if form is Format.TEXT and _is_coloured():
+        from policyengine.lint.formats.text import painted
+
+        text = painted(text)
+    typer.echo(text, nl=False)
     if result.unread:
         raise typer.Exit(exits.FAILED)
     if not result.files:
         raise typer.Exit(exits.NOTHING)
-    if result.reaches(fail_level.value):
+    if result.reaches(level):
         raise typer.Exit(exits.FINDINGS)
+
+
+def _mended(checked: Callable[[], Result], mend: Mend) -> Result:
+    """What is found once everything is mended that can be; what was done goes to stderr."""
+    from policyengine.lint.fixing import ChangedError, fix_all
+
+    try:
+        result, done = fix_all(checked, unsafe=mend is Mend.UNSAFE)
+    except ChangedError as error:
+        fail(str(error))
+    for one in done:
+        at = one.span
+        typer.echo(f"fixed {at.file}:{at.line}:{at.column}: {one.code} {one.name}: {one.done}", err=True)
+    return result
+
+
+def _is_coloured() -> bool:
+    """Whether a terminal shows the text, and its user has not asked for plain text (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _vocabulary(path: str) -> Vocabulary:
@@ -82,8 +159,3 @@ def _vocabulary(path: str) -> Vocabulary:
         return Vocabulary.from_path(path)
     except ValueError as error:
         fail(str(error))
-
-
-def _names(given: list[str]) -> frozenset[str]:
-    """The names of the codes of an option."""
-    return frozenset(options.code(text).name for part in given for text in part.split(","))

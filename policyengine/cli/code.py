@@ -19,9 +19,9 @@ def run(
         typer.echo(options.code(code).page, nl=False)
         return
 
-    from policyengine.language import codes
+    from policyengine.lint.registry import every_code
 
-    known = sorted(codes.ALL, key=lambda one: one.code)
+    known = every_code()
     width = max(len(one.name) for one in known)
     for one in known:
         typer.echo(f"{one.code}  {one.name:<{width}}  {one.severity:<7}  {one.summary}")

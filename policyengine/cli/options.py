@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -38,12 +37,22 @@ def pairs(settings: Iterable[str]) -> dict[str, str]:
 
 def code(text: str) -> Code:
     """A diagnostic by its code or name."""
-    from policyengine.language import codes
+    from policyengine.lint import registry, selection
 
-    found = codes.find(text)
+    found = registry.find(text)
     if found is None:
-        known = {name.lower(): name for one in codes.ALL for name in (one.name, one.code)}
-        near = difflib.get_close_matches(text.lower(), known, n=1)
-        hint = f"did you mean `{known[near[0]]}`?" if near else "`policyengine code` lists all of them"
-        fail(f"there is no diagnostic `{text}`: {hint}")
+        fail(f"there is no diagnostic `{text}`: {selection.near(text)}")
     return found
+
+
+def names(given: Iterable[str]) -> frozenset[str]:
+    """The names of the diagnostics of an option that takes codes, names and families, with commas."""
+    from policyengine.lint import registry, selection
+
+    found: set[str] = set()
+    for text in (one for part in given for one in part.split(",")):
+        matching = registry.matching(text)
+        if not matching:
+            fail(f"there is no diagnostic `{text}`: {selection.near(text)}")
+        found |= matching
+    return frozenset(found)

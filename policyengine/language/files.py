@@ -20,7 +20,7 @@ from policyengine.language.source import Report, top
 StrPath = str | os.PathLike[str]
 
 _ENDINGS = (".yaml", ".yml")
-_TEST = ".test.yaml"
+TEST_ENDING = ".test.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,27 @@ def _below(given: Path, report: Report) -> Iterator[PolicyFile]:
             yield PolicyFile(path, shown(path), shown(path.relative_to(given)))
     elif not there:
         report.add("unreadable-file", f"`{shown(given)}` does not exist", top(shown(given)))
-    elif given.name == FILE_NAME or given.name.endswith(_TEST):
+    elif given.name == FILE_NAME or given.name.endswith(TEST_ENDING):
         what = "a project file" if given.name == FILE_NAME else "a test file"
         hint = "name the policies, or the directory that holds them"
         report.add("unreadable-file", f"`{shown(given)}` is {what}, not a policy", top(shown(given)), hint=hint)
     else:
         yield PolicyFile(given, shown(given), shown(Path(given.name)))
+
+
+def tests_in(folders: Iterable[Path]) -> Iterator[Path]:
+    """The test files in these folders themselves (not in folders inside them), each once, in order."""
+    seen: set[str] = set()
+    for folder in folders:
+        try:
+            names = sorted(name for name in os.listdir(folder) if name.endswith(TEST_ENDING) and name[0] != ".")
+        except OSError:
+            continue
+        for path in (folder / name for name in names):
+            real = os.path.realpath(path)
+            if real not in seen:
+                seen.add(real)
+                yield path
 
 
 def _walk(root: Path, report: Report) -> Iterator[Path]:
@@ -83,7 +98,8 @@ def _walk(root: Path, report: Report) -> Iterator[Path]:
             continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if name.endswith(_ENDINGS) and not (name.startswith(".") or name.endswith(_TEST) or name == FILE_NAME):
+            other = name.startswith(".") or name.endswith(TEST_ENDING) or name == FILE_NAME
+            if name.endswith(_ENDINGS) and not other:
                 yield Path(folder, name)
 
 

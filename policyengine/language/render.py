@@ -54,6 +54,10 @@ class Lines:
         line = bisect_right(self._starts, index)
         return line, index - self._starts[line - 1] + 1
 
+    def index(self, line: int, column: int) -> int:
+        """The inverse of `position`."""
+        return self._starts[line - 1] + column - 1
+
 
 def render(diagnostics: Sequence[Diagnostic], sources: Mapping[str, str]) -> str:
     """Text for people: one block a diagnostic, the first `limits.SHOWN` of each file, then how many more there are."""

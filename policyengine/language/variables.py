@@ -14,7 +14,7 @@ from policyengine.language import limits
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_USE = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}")
+USE = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}")
 
 
 class TooLong(Exception):  # noqa: N818  the reader turns it into a diagnostic
@@ -36,7 +36,7 @@ class Variables:
         """The text with declared variables replaced. Raises `TooLong`."""
         if "{{" not in text or not self._values:
             return text
-        uses = [(found, self._values[found[1]]) for found in _USE.finditer(text) if found[1] in self._values]
+        uses = [(found, self._values[found[1]]) for found in USE.finditer(text) if found[1] in self._values]
         if not uses:
             return text
         length = len(text) + sum(len(value) - len(found[0]) for found, value in uses)

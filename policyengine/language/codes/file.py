@@ -200,12 +200,12 @@ CODES: tuple[Code, ...] = (
         bad=(
             ("a/" + POLICY, HEAD + _BAN),
             ("a/policyengine.yaml", "version: 1\n"),
-            ("b/" + POLICY, "version: 1\npolicy: other\n" + _BAN),
+            ("b/" + POLICY, "version: 1\npolicy: other\n" + _BAN.replace("bluebird", "magpie")),
         ),
         good=(
             ("a/" + POLICY, HEAD + _BAN),
             ("policyengine.yaml", "version: 1\n"),
-            ("b/" + POLICY, "version: 1\npolicy: other\n" + _BAN),
+            ("b/" + POLICY, "version: 1\npolicy: other\n" + _BAN.replace("bluebird", "magpie")),
         ),
     ),
     Code(
@@ -216,7 +216,7 @@ CODES: tuple[Code, ...] = (
         """Expressions are in the syntax of Python's `re`, with `\\p{Han}` for classes of Unicode. One that matches the
         empty text would match everywhere. The caret stands below the character that the message is about, where the
         value is written on one line without escapes of YAML.""",
-        bad=policy("keys: {ban: {regex: ['AKIA[0-9A-Z{16}']}}"),
-        good=policy("keys: {ban: {regex: ['AKIA[0-9A-Z]{16}']}}"),
+        bad=policy("keys: {ban: {regex: ['AKIA[0-9A-Z{16}']}, action: terminate}"),
+        good=policy("keys: {ban: {regex: ['AKIA[0-9A-Z]{16}']}, action: terminate}"),
     ),
 )

@@ -63,16 +63,4 @@ CODES: tuple[Code, ...] = (
         bad=(*policy("names: {ban: {phrases: [bluebird]}}"), ("trtllm-options", "skip_tokenizer_init: true\n")),
         good=(*policy("names: {ban: {phrases: [bluebird]}}"), ("trtllm-options", "num_postprocess_workers: 4\n")),
     ),
-    Code(
-        "PE211",
-        "redact-before-parsers",
-        "warning",
-        "a redaction on TensorRT-LLM's hook that changes the markup of reasoning or tool calls",
-        """The hook of trtllm-serve runs before the parsers that take reasoning and tool calls out of the text. A
-        redaction that matches inside their markup (`<think>`, `<tool_call>`, `"arguments":` and the like) leaves them
-        nothing to find: the reasoning then shows as answer, and the call as text. Use `action: terminate`, phrases that
-        the markup does not hold, or `case: sensitive`.""",
-        bad=policy("names: {ban: {phrases: [think]}, action: redact}", "targets: [trtllm]\n"),
-        good=policy("names: {ban: {phrases: [think]}, action: terminate}", "targets: [trtllm]\n"),
-    ),
 )

@@ -24,6 +24,9 @@ class Result:
 Run = Callable[..., Result]
 Write = Callable[..., Path]
 
+# What every policy should have; at the end, so that lines count as they are written in a test.
+END = "owner: a team\ndescription: for a test\n"
+
 BAN = "rules: {names: {ban: {phrases: [Project Titan, bluebird]}}}\n"
 
 
@@ -53,7 +56,8 @@ def write(tmp_path: Path) -> Write:
         if project:
             (folder / "policyengine.yaml").write_text(f"version: 1\n{project}", encoding="utf-8")
         for name, body in policies.items():
-            (folder / f"{name}.yaml").write_text(f"version: 1\npolicy: {name}\n{body}", encoding="utf-8")
+            text = f"version: 1\npolicy: {name}\n{body}{END}"
+            (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
         return folder
 
     return written

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from policyengine.lint.formats import FORMATS
 from tests.unit.cli.conftest import BAN, Run, Write
 from tests.unit.cli.test_check import CONTRADICTION, ELSEWHERE, UNKNOWN_KEY, names
 
@@ -21,7 +22,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("form", ["text", "concise"])
+@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("case", CASES)
 def test_exit_codes_by_content(run: Run, write: Write, case: str, form: str) -> None:
     policy, expected = CASES[case]
@@ -80,6 +81,7 @@ def test_what_cannot_be_read_exits_2_and_the_rest_is_checked(
     monkeypatch.chdir(tmp_path)
     alone, beside = run("check", path), run("check", path, "policies")
     assert (alone.code, beside.code) == (2, 2)
+    assert {run("check", path, "--format", form).code for form in FORMATS} == {2}
     assert names(alone.out) == ["unreadable-file"]
     assert sorted(names(beside.out)) == ["unknown-key", "unreadable-file"]
 
@@ -99,6 +101,7 @@ def test_a_loop_of_links_exits_2(run: Run, tmp_path: Path) -> None:
 
 def test_no_policies_exit_3(run: Run, tmp_path: Path) -> None:
     (tmp_path / "x.test.yaml").write_text("version: 1\n")
+    assert {run("check", tmp_path, "--format", form).code for form in FORMATS} == {3}
     result = run("check", tmp_path)
     assert (result.code, names(result.out)) == (3, ["no-policies"])
     assert result.out.endswith("0 files, 0 rules: 1 error\n")
@@ -113,6 +116,8 @@ def test_no_policies_exit_3(run: Run, tmp_path: Path) -> None:
         ["POLICIES", "--select", "nonsense"],
         ["POLICIES", "--select", ""],
         ["POLICIES", "--ignore", "PE103,nonsense"],
+        ["POLICIES", "--fix=all"],
+        ["POLICIES", "--select", "PE9xx"],
         ["POLICIES", "--set", "name"],
         ["POLICIES", "--set", "1 2=x"],
         ["POLICIES", "--tokenizer", "missing"],

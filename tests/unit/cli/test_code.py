@@ -9,27 +9,32 @@ import pytest
 import policyengine as pe
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.compiler.merging import merge
-from policyengine.language import codes
 from policyengine.language.codes import Code
 from policyengine.language.diagnostics import PolicyError
+from policyengine.lint.registry import every_code
 from policyengine.lint.run import check
 from tests.unit.cli.conftest import Run
+from tests.vocabularies import spell
 
-ALL = pytest.mark.parametrize("code", codes.ALL, ids=lambda code: code.name)
+ALL = pytest.mark.parametrize("code", every_code(), ids=lambda code: code.name)
 
-# Most examples say nothing of targets; on the hook, which sees no tokens, some would not hold.
-BESIDE = {"not-enforceable"}
+# Most examples say nothing of targets; on the hook, which sees no tokens, some would not hold. And an example is short.
+BESIDE = {"not-enforceable", "no-owner", "no-description", "overbroad-phrase", "token-id-without-vocabulary"}
+ALSO = {"ignore-without-reason": {"edge-whitespace"}}  # what such a comment does not hide
 OPTIONS = "trtllm-options"  # in an example, the configuration of an engine
 
 
 def found(files: tuple[tuple[str, str], ...], folder: Path) -> set[str]:
-    """The names of what a check finds in some files, with a vocabulary of 257 tokens: the bytes, and the end."""
+    """The names of what a check finds in some files.
+
+    The vocabulary has the bytes but one, which birds and other emoji begin with, the end at 256, and some words.
+    """
     for name, text in files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode(errors="surrogateescape"))
-    tokens = [*(bytes([b]) for b in range(256)), b""]
-    vocabulary = Vocabulary.from_bytes(tokens, [256], encode=lambda text: list(text.encode()))
+    tokens = [*(bytes([b]) if b != 0xF0 else None for b in range(256)), b"", b" category", b"cat", b" cat", b"egory"]
+    vocabulary = Vocabulary.from_bytes(tokens, [256], encode=lambda text: spell(tokens, text))
     names = {one.name for one in check([folder], vocabulary=vocabulary).diagnostics}
     return names | (_merged(folder) if (folder / OPTIONS).exists() else set())
 
@@ -50,7 +55,7 @@ def test_the_wrong_example_gives_the_code(code: Code, tmp_path: Path) -> None:
     """And nothing else, so that a page shows one mistake."""
     names = found(code.bad, tmp_path)
     assert code.name in names
-    assert names - {code.name} <= BESIDE
+    assert names - {code.name} <= BESIDE | ALSO.get(code.name, set())
 
 
 @ALL
@@ -114,9 +119,9 @@ def test_without_an_argument_all_are_listed(run: Run) -> None:
     result = run("code")
     assert result.code == 0
     lines = result.out.splitlines()
-    assert len(lines) == len(codes.ALL)
-    assert [line.split()[0] for line in lines] == sorted(code.code for code in codes.ALL)
-    for code in codes.ALL:
+    assert len(lines) == len(every_code())
+    assert [line.split()[0] for line in lines] == sorted(code.code for code in every_code())
+    for code in every_code():
         line = next(line for line in lines if line.startswith(code.code))
         assert line.split(maxsplit=3)[1:] == [code.name, code.severity, code.summary]
 

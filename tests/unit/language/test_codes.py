@@ -54,7 +54,6 @@ PUBLISHED = {
     "PE208": "not-bindable",
     "PE209": "config-conflict",
     "PE210": "config-unsafe",
-    "PE211": "redact-before-parsers",
 }
 
 

@@ -28,7 +28,6 @@ ELSEWHERE = {
     "nothing-allowed",
     "config-conflict",
     "config-unsafe",
-    "redact-before-parsers",
     "forced-not-allowed",
     "not-enforceable",
     "left-out-everywhere",

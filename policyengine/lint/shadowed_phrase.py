@@ -1,0 +1,119 @@
+"""A phrase that can never be the one that matches.
+
+Every text that it matches already holds a match of another phrase, which acts no later and does the same. It is dead
+weight: readers take it for a rule of its own. Remove it; or, if the longer phrase alone was meant, remove the shorter.
+Where a match is redacted the longer phrase is no dead weight, since more is replaced.
+
+Wrong:
+
+    rules:
+      names: {ban: {phrases: [Titan, Project Titan]}}
+
+Right:
+
+    rules:
+      names: {ban: {phrases: [Titan]}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.language.diagnostics import Label, quoted
+from policyengine.language.policyset import Ban, When
+from policyengine.lint.checked import Checked, Pattern
+from policyengine.lint.covering import Inner, Outer, folds_as_much, holding, inside
+from policyengine.lint.model import Finding, Fix
+from policyengine.lint.removing import removal
+
+
+def findings(checked: Checked) -> Iterator[Finding]:
+    """One a phrase of a ban."""
+    components = list(zip(checked.work.components, checked.work.patterns, strict=True))
+    for place, (component, phrases) in enumerate(components):
+        if component.use not in ("avoid", "text"):
+            continue
+        own = range(len(phrases)) if len(phrases) > 1 else range(0)
+        if isinstance(component.automaton, PhraseAutomaton) and len(phrases) > 1:
+            own = holding(component.automaton).tolist()
+        others = [other for other, (one, _) in enumerate(components) if one.use == component.use and other != place]
+        within = set(own)
+        for number in range(len(phrases)) if others else own:
+            pattern = Pattern(component, number, component.rules[number], phrases[number])
+            found = _shadow(checked, pattern, [place, *others] if number in within else others)
+            if found:
+                yield _finding(checked, pattern, found)
+
+
+def _finding(checked: Checked, pattern: Pattern, other: Pattern) -> Finding:
+    same = pattern.rule == other.rule
+    whose = "" if same else f" of {quoted(checked.name(other.rule))}"
+    message = f"{quoted(pattern.phrase.text)} is never what matches: {quoted(other.phrase.text)}{whose} always does"
+    label = Label(other.phrase.span, "matches first")
+    edit = removal(checked, pattern.phrase.span) if same else None
+    fix = Fix(f"removed {quoted(pattern.phrase.text)}", (edit,), safe=True) if edit else None
+    hint = "remove it; or remove the other, if only the longer one was meant"
+    return Finding(message, pattern.phrase.span, hint, labels=(label,), fix=fix)
+
+
+def _shadow(checked: Checked, pattern: Pattern, places: list[int]) -> Pattern | None:
+    """A phrase, of these components, that matches whenever this one does and acts as it does; None: there is none."""
+    ban = checked.work.sources[pattern.rule].rule.body
+    if not isinstance(ban, Ban) or not ban.phrases:
+        return None
+    outer = Outer(pattern.phrase.text, ban.options)
+    end: int | None = None
+    for place in places:
+        component, phrases = checked.work.components[place], checked.work.patterns[place]
+        source = checked.work.sources[component.rules[0]].rule.body
+        regular = isinstance(source, Ban) and not source.phrases
+        if not folds_as_much(component.automaton, ban.options, regular=regular):
+            continue
+        for found in inside(outer, component.automaton):
+            one = Pattern(component, found.pattern, component.rules[found.pattern], phrases[found.pattern])
+            if component is pattern.component and found.pattern == pattern.number:
+                continue
+            end = _end(pattern, outer) if end is None else end
+            if _acts_for(checked, pattern, one, found, last=found.known >= end):
+                return one
+    return None
+
+
+def _end(pattern: Pattern, outer: Outer) -> int:
+    """When a match of the phrase itself is certain, as `Inner.known`."""
+    found = [one.known for one in inside(outer, pattern.component.automaton) if one.pattern == pattern.number]
+    return max(found, default=len(outer.text) + 1)
+
+
+def _acts_for(checked: Checked, pattern: Pattern, other: Pattern, found: Inner, *, last: bool) -> bool:
+    """Whether a match of the other phrase does all that one of the pattern would. last: they are certain together."""
+    mine, its = checked.work.sources[pattern.rule].rule.body, checked.work.sources[other.rule].rule.body
+    assert isinstance(mine, Ban)
+    if not isinstance(its, Ban) or not its.phrases or its.exceptions:
+        return False
+    if pattern.rule == other.rule:
+        if found.exactly and last:
+            return False  # written twice, which another lint says
+    elif not (_covers(checked, pattern.rule, other.rule) and _same(mine, its)):
+        return False
+    elif last and other.rule > pattern.rule:
+        return False  # of two rules that match together the first decides
+    if mine.fallback.kind == "redact" and not (found.exactly and last):
+        return False
+    return not (last and mine.options.word_end == "eager" and found.open and its.options.word_end == "exact")
+
+
+def _same(mine: Ban, its: Ban) -> bool:
+    return (mine.action.kind, mine.fallback) == (its.action.kind, its.fallback)
+
+
+def _covers(checked: Checked, mine: int, its: int) -> bool:
+    """Whether the other rule acts wherever this one does."""
+    work = checked.work
+    a, b = work.rules[mine], work.rules[its]
+    first, second = work.plans[a.policy], work.plans[b.policy]
+    active = a.policy == b.policy or second.activation == "always"
+    targets = set(first.targets) <= set(second.targets)
+    channel = b.channel in ("all", a.channel)
+    return active and targets and channel and (work.sources[its].rule.when in (When(), work.sources[mine].rule.when))
