@@ -183,7 +183,9 @@ def test_outputs_hold_nothing_banned(load_class: Load, chunked: bool, dtype: Any
             SamplingParams(max_tokens=40),
             made(vocabulary, chunked_prefill=chunked).attach(SamplingParams(max_tokens=20)),
             made(vocabulary, chunked_prefill=chunked).attach(SamplingParams(max_tokens=20, n=3)),
-            made(vocabulary, chunked_prefill=chunked).attach(SamplingParams(max_tokens=20, n=4, use_beam_search=True)),
+            made(vocabulary, chunked_prefill=chunked, streaming=True).attach(
+                SamplingParams(max_tokens=20, n=4, use_beam_search=True)
+            ),
         ]
         outputs = llm.generate([PROMPT, PROMPT, PROMPT[:1], PROMPT[:2]], params, seed)
         texts = [spelled(vocabulary, ids) for i in (1, 2, 3) for ids in outputs[i]]
@@ -202,7 +204,7 @@ def test_each_beam_is_masked_by_its_own_sequence(load_class: Load) -> None:
     expect = oracle.TokenOracle(vocabulary.tokens, vocabulary.eos_token_ids, [Phrase("rice", "substring")])
     rng = random.Random(5)
     for request in range(30):
-        processor = made(vocabulary)
+        processor = made(vocabulary, streaming=True)
         beams: list[list[int]] = [[]]
         for length in range(9):
             left = step(processor, [[*PROMPT, *beam] for beam in beams], request=request)
@@ -269,6 +271,7 @@ def test_attach_adds_to_other_processors_and_refuses_itself(load_class: Load) ->
     [
         (SamplingParams(guided_decoding={"json": "{}"}), "guided decoding after the policies"),
         (SamplingParams(lookahead_config=object()), "speculative decoding"),
+        (SamplingParams(use_beam_search=True, n=2), "streaming=True"),
     ],
 )
 def test_parameters_under_which_policies_would_not_hold(load_class: Load, params: SamplingParams, says: str) -> None:
@@ -288,6 +291,16 @@ def test_the_overlap_scheduler_is_found_out(load_class: Load, caplog: pytest.Log
     assert len(outputs[0][0]) == 2
     assert outputs[0][0][1] == _EOS
     assert "disable_overlap_scheduler=True" in caplog.text
+
+
+def test_beams_that_are_not_streamed_are_ended(load_class: Load, caplog: pytest.LogCaptureFixture) -> None:
+    """The engine would tell the tokens of each place, not of each beam."""
+    processor = load_class(a=BAN)(toy())
+    step(processor, [[9]])
+    assert step(processor, [[9, 2], [9, 5]]) == [[0], [0]]
+    assert step(processor, [[9, 2]]) == [[0]]
+    assert processor.counters["stale"] == 1
+    assert "streaming=True" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ The facts come from public sources of TensorRT-LLM, read in November 2026; the c
   and client id are None. While a prompt is read there is one row, and one call for each chunk of it, all but the last
   for nothing. With the overlap scheduler the sequences lack the token that was chosen last. An exception ends all
   requests of the batch.
+- the sampler of the PyTorch backend: the tokens of beams are put in order at every step only for requests that are
+  streamed (or have stop strings of several tokens); this double does so always.
 - the executor: a processor is pickled with its request and lives in a worker; with `n > 1` each output is a request of
   its own there, with an id of its own.
 

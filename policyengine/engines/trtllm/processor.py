@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _DEVICE = "cuda"  # TensorRT-LLM runs nowhere else
 
-_STALE = (
-    "the engine does not tell the token it chose last, so that policies cannot hold: make the LLM with "
-    "disable_overlap_scheduler=True; if it reads prompts in chunks, give the LLM itself to the processor"
+_BEAMS = (
+    "beam search without streaming: the engine does not tell what each beam has written, so that policies cannot hold; "
+    "stream the request, and give streaming=True to the processor"
 )
 
 logger = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class PolicyLogitsProcessorBase:
         served_model: str | None = None,
         eos_token_ids: Iterable[int] | None = None,
         chunked_prefill: bool = False,
+        streaming: bool = False,
     ) -> None:
         """Check everything that can be checked before the engine sees the request.
 
@@ -72,6 +73,8 @@ class PolicyLogitsProcessorBase:
         served_model: the name that `when: {model}` asks for; None: that of the LLM or the folder.
         eos_token_ids: the ids that end an output; None: those that the model names.
         chunked_prefill: whether the engine reads prompts in chunks (an `LLM` tells it itself).
+        streaming: whether the request is streamed, which beam search needs: only then does the engine tell, at every
+            step, what each beam has written.
 
         Raises BundleError, BindError where the policies cannot hold on this model or LLM, and RequestError for a
         request that they do not allow.
@@ -91,6 +94,7 @@ class PolicyLogitsProcessorBase:
         binding.remember(self._ref, vocabulary)
         self._served = served_model or _name(model)
         self._chunked = chunked_prefill or bool(getattr(getattr(model, "args", None), "enable_chunked_prefill", False))
+        self._streaming = streaming
         self._check()
         self._reset()
 
@@ -124,6 +128,11 @@ class PolicyLogitsProcessorBase:
         others = [] if present is None else list(present) if isinstance(present, list | tuple) else [present]
         if any(isinstance(other, PolicyLogitsProcessorBase) for other in others):
             raise RequestError("these sampling parameters have policies already")
+        if getattr(params, "use_beam_search", False) and not self._streaming:
+            raise RequestError(
+                "with beam search the engine tells what each beam has written only if the request is streamed: give "
+                "the processor streaming=True and stream it, or leave `use_beam_search` out"
+            )
         own = copy(self)
         own._stops = tuple(dict.fromkeys((*self._stops, *(getattr(params, "stop_token_ids", None) or ()))))
         own._max_tokens = params.max_tokens if params.max_tokens is not None else self._max_tokens
@@ -212,6 +221,9 @@ class PolicyLogitsProcessorBase:
         request = requests.get(req_id, token_ids)
         if len(token_ids) != len(logits):
             raise ValueError(f"{len(logits)} rows of logits for {len(token_ids)} beams")
+        if len(token_ids) > 1 and not self._streaming:
+            request.closed = True
+            raise StaleTokensError(_BEAMS)
         if request.closed:
             rows.close(logits, self._eos(bound))
             return
@@ -253,7 +265,7 @@ class PolicyLogitsProcessorBase:
             self._bound.counters["stale" if stale else "lost" if lost else "refused" if refused else "failed"] += 1
         # The error's own words may quote a text, which must not reach a log.
         place = traceback.extract_tb(error.__traceback__)[-1]
-        what = _STALE if stale else f"{type(error).__name__} at {place.filename}:{place.lineno}"
+        what = str(error) if stale else f"{type(error).__name__} at {place.filename}:{place.lineno}"
         logger.error("request %s fails closed: %s", req_id, what)
         if self._requests is not None and not lost:
             self._requests.close(req_id)

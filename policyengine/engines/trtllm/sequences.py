@@ -18,8 +18,14 @@ Start = Callable[[Sequence[int]], TokenSession]  # a session behind a prompt
 _CLOSED = -1  # in place of the length of a prompt
 
 
+_STALE = (
+    "the engine does not tell the token it chose last, so that policies cannot hold: make the LLM with "
+    "disable_overlap_scheduler=True; if it reads prompts in chunks, give the LLM itself to the processor"
+)
+
+
 class StaleTokensError(RuntimeError):
-    """The engine calls again and does not tell what was chosen since; no policy can hold."""
+    """The engine calls again and does not tell what was chosen since; no policy can hold. The text says what to do."""
 
 
 class LostSequenceError(RuntimeError):
@@ -64,9 +70,9 @@ class Request:
         """
         longest = max(map(len, sequences)) - self.prompt
         if longest < 0:
-            raise StaleTokensError("a sequence is shorter than its prompt")
+            raise StaleTokensError(_STALE)
         if self.beams and longest <= max(beam.length for beam in self.beams) and (longest or not may_repeat):
-            raise StaleTokensError("the sequences are those of the last call")
+            raise StaleTokensError(_STALE)
         if len(sequences) == len(self.beams) == 1 and self._continues(self.beams[0], sequences[0]):
             self._advance(self.beams[0], sequences[0][-1])
         else:
