@@ -145,11 +145,17 @@ def expected(text: str, rules: Sequence[Rule]) -> tuple[str, str | None]:
     if winner.kind == "block":
         return winner.text or "", winner.reason
     cut = min(o.start for o in final)
-    # Where the text is cut it ends, and what ends there may become a word.
-    while starts := [o.start for o in occurrences(text[:cut], rules) if rules[o.rule].kind != "redact"]:
+    while True:
+        before = [o for o in found if o.known <= known and o.start < cut and rules[o.rule].kind == "redact"]
+        # Where the text is cut it ends, and what ends there may become a word; unless it is no longer shown.
+        ends = [
+            o for o in occurrences(text[:cut], rules) if not any(o.start < b.end and b.start < o.end for b in before)
+        ]
+        starts = [o.start for o in ends if rules[o.rule].kind != "redact"]
+        if not starts:
+            break
         cut = min(starts)
-    before = [o for o in found if o.known <= known and o.start < cut and rules[o.rule].kind == "redact"]
-    before += [o for o in occurrences(text[:cut], rules) if rules[o.rule].kind == "redact"]
+    before += ends
     return redacted(text[:cut], before, rules) + (winner.text or ""), winner.reason
 
 

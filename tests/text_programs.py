@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,10 +11,13 @@ from policyengine.requests import build_parser
 from policyengine.runtime.digest import program_digest
 from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import (
+    Automaton,
     BanPlan,
+    Channel,
     Component,
     PolicyPlan,
     Program,
+    Reasoning,
     RewritePlan,
     RuleBody,
     RulePlan,
@@ -42,6 +46,7 @@ class Rule:
     avoid: bool = False
     expressions: tuple[str, ...] = ()
     irregular: bool = False
+    channel: Channel = "all"
 
 
 def ban(
@@ -61,29 +66,38 @@ def ban(
     return Rule(found, "redact", redact)
 
 
-def program(*rules: Rule | Literal["upper", "lower", "nothing"], max_hold: int = 4096) -> Program:
-    """One policy that is always on. Its rules are r0, r1, ...; a word in place of a ban is a rewrite."""
-    bodies: list[RuleBody] = []
-    for rule in rules:
+def program(
+    *rules: Rule | Literal["upper", "lower", "nothing"], max_hold: int = 4096, reasoning: Reasoning | None = None
+) -> Program:
+    """One policy that is always on. Its rules are r0, r1, ...; a word in place of a ban is a rewrite of the answer."""
+    plans = []
+    for index, rule in enumerate(rules):
         if isinstance(rule, Rule):
-            bodies.append(BanPlan(rule.avoid, TextAction(rule.kind, rule.text, rule.reason), ()))
+            body: RuleBody = BanPlan(rule.avoid, TextAction(rule.kind, rule.text, rule.reason), ())
+            plans.append(RulePlan(0, f"r{index}", index + 1, body, channel=rule.channel))
         else:
-            bodies.append(RewritePlan(rule))
-    plans = tuple(RulePlan(0, f"r{i}", i + 1, body) for i, body in enumerate(bodies))
-    bans = [(index, rule) for index, rule in enumerate(rules) if isinstance(rule, Rule)]
-    entries = [(index, phrase, rule.avoid) for index, rule in bans for phrase in rule.phrases]
+            plans.append(RulePlan(0, f"r{index}", index + 1, RewritePlan(rule), channel="answer"))
+    groups: dict[Hashable, list[tuple[int, Rule, Phrase | str]]] = {}
+    for index, rule in enumerate(rules):
+        if isinstance(rule, Rule):
+            for phrase in rule.phrases:
+                groups.setdefault((rule.channel, rule.avoid, kind_of(phrase)), []).append((index, rule, phrase))
+            for source in rule.expressions:
+                groups.setdefault((rule.channel, rule.irregular), []).append((index, rule, source))
     components = []
-    for irregular in (False, True):
-        expressions = [(i, source) for i, rule in bans if rule.irregular == irregular for source in rule.expressions]
-        if expressions:
-            ranks, texts = tuple(index for index, _ in expressions), tuple(source for _, source in expressions)
-            searched = Irregular(texts) if irregular else ThreadAutomaton.from_expressions(texts)
-            components.append(Component("text", (0,), _TARGETS, WhenPlan(), searched, ranks, texts))
-    for kind, avoid in dict.fromkeys((kind_of(phrase), avoid) for _, phrase, avoid in entries):
-        mine = [(index, phrase) for index, phrase, other in entries if kind_of(phrase) == kind and other == avoid]
-        automaton = automaton_of([phrase for _, phrase in mine])
-        use: Literal["avoid", "text"] = "avoid" if avoid else "text"
-        ranks, texts = tuple(index for index, _ in mine), tuple(phrase.text for _, phrase in mine)
-        components.append(Component(use, (0,), _TARGETS, WhenPlan(), automaton, ranks, texts))
+    for entries in groups.values():
+        first, sources = entries[0][1], [source for _, _, source in entries]
+        phrases = [source for source in sources if isinstance(source, Phrase)]
+        texts = tuple(source.text if isinstance(source, Phrase) else source for source in sources)
+        automaton: Automaton
+        if phrases:
+            automaton = automaton_of(phrases)
+        else:
+            automaton = Irregular(texts) if first.irregular else ThreadAutomaton.from_expressions(texts)
+        ranks = tuple(index for index, _, _ in entries)
+        use: Literal["avoid", "text"] = "avoid" if first.avoid else "text"
+        component = Component(use, (0,), _TARGETS, WhenPlan(), automaton, ranks, texts, channel=first.channel)
+        components.append(component)
     digest = program_digest((POLICY,), plans, components, max_hold)
-    return Program((POLICY,), plans, tuple(components), max_hold, digest, build_parser((POLICY,)))
+    parser = build_parser((POLICY,))
+    return Program((POLICY,), tuple(plans), tuple(components), max_hold, digest, parser, reasoning)

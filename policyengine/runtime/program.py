@@ -244,11 +244,16 @@ class Program:
     parse_request: RequestParser
     reasoning: Reasoning | None = None
 
-    def text_session(self, request: Mapping[str, Any] | None = None, *, target: str | None = None) -> TextSession:
-        """Start the text level of one output. `target`: only policies for that engine; None: all of them."""
+    def text_session(
+        self, request: Mapping[str, Any] | None = None, *, target: str | None = None, reasoning: bool = False
+    ) -> TextSession:
+        """Start the text level of one output; raises RequestError for a request that its policies do not allow.
+
+        target: only policies for that engine; None: all of them. reasoning: the prompt has begun the reasoning.
+        """
         from policyengine.runtime.text_session import TextSession
 
-        return TextSession(self, self.parse_request(request), target)
+        return TextSession(self, self.parse_request(request), target, reasoning=reasoning)
 
     def bind(
         self,

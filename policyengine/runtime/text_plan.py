@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.threads import ThreadAutomaton
-from policyengine.runtime.program import BanPlan, Component, Program, Request, RewritePlan, TextAction
+from policyengine.runtime.program import BanPlan, Channel, Component, Program, Request, RewritePlan, TextAction
 from policyengine.runtime.scanner_threads import ThreadScanner
 from policyengine.runtime.scanners import NOTHING, Effect, PhraseScanner, Scanner, replacement
 
@@ -45,7 +45,7 @@ class TextPlan:
         actions: by rule (index into `program.rules`); None: the rule has nothing to do with text.
         rewrite: what becomes of every character that leaves; None: nothing, unless `silent`.
         silent: no text ever leaves.
-        holds: nothing leaves before the end, since a `block` rule may replace it all.
+        holds: nothing leaves before the end, since a `block` rule may replace it all; holds_all: one of all channels.
         choices: what may be put in place of a match; `made`: which of them a match of a character may put there.
         fragile: replacements that hold a banned phrase themselves, so that they may have to be dropped.
         nodes, resting, known_chunks: see `text_memo`.
@@ -60,7 +60,9 @@ class TextPlan:
         modes = [rewrite.to for rewrite in rewrites]
         self.silent = "nothing" in modes
         self.rewrite = None if self.silent or not modes else str.upper if modes[0] == "upper" else str.lower
-        self.holds = any(action.kind == "block" for scanner in self.scanners for action in scanner.actions)
+        blocks = [any(action.kind == "block" for action in scanner.actions) for scanner in self.scanners]
+        self.holds = any(blocks)
+        self.holds_all = any(b and component.channel == "all" for b, component in zip(blocks, components, strict=True))
         self.idle = not self.scanners and not modes
         self.initial = tuple(scanner.start for scanner in self.scanners)
         self.nodes: dict[object, Node] = {}
@@ -109,26 +111,29 @@ class TextPlan:
         return self.action(rule).kind == "redact"
 
 
-_Choice = tuple[int, frozenset[int], str | None]
+_Choice = tuple[int, frozenset[int], str | None, Channel]
 _plans: OrderedDict[_Choice, TextPlan] = OrderedDict()
 _lock = threading.Lock()
 
 
-def plan_for(program: Program, request: Request, target: str | None) -> TextPlan:
-    """The plan of a request. `target`: only policies for that engine; None: all. Equal choices share one plan."""
+def plan_for(program: Program, request: Request, target: str | None, channel: Channel = "all") -> TextPlan:
+    """The plan of a request. Equal choices share one plan.
+
+    target: only policies for that engine; None: all. channel: only rules that act there; "all": every rule.
+    """
     # A kept plan keeps its program alive, so that no other object can get the program's id meanwhile.
-    choice = (id(program), request.policies, target)
+    choice = (id(program), request.policies, target, channel)
     with _lock:
         plan = _plans.get(choice)
         if plan is None:
-            plan = _plans[choice] = _plan(program, request.policies, target)
+            plan = _plans[choice] = _plan(program, request.policies, target, {"all", channel})
             if len(_plans) > _KEPT_PLANS:
                 _plans.popitem(last=False)
         _plans.move_to_end(choice)
         return plan
 
 
-def _plan(program: Program, policies: frozenset[int], target: str | None) -> TextPlan:
+def _plan(program: Program, policies: frozenset[int], target: str | None, channels: Set[str]) -> TextPlan:
     """What depends on facts of an engine is left out: the text level knows none."""
     components = [
         component
@@ -137,6 +142,7 @@ def _plan(program: Program, policies: frozenset[int], target: str | None) -> Tex
         and component.when.always
         and not policies.isdisjoint(component.policies)
         and (target is None or target in component.targets)
+        and (component.channel in channels or channels == {"all"})
     ]
     rewrites = [
         rule.body
@@ -145,5 +151,6 @@ def _plan(program: Program, policies: frozenset[int], target: str | None) -> Tex
         and rule.when.always
         and rule.policy in policies
         and (target is None or target in program.policies[rule.policy].targets)
+        and (rule.channel in channels or channels == {"all"})
     ]
     return TextPlan(program, components, rewrites)

@@ -6,15 +6,16 @@ Any way of cutting the text into chunks gives the same text, the same reason and
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from policyengine.runtime import text_memo
 from policyengine.runtime.program import Program, Request
 from policyengine.runtime.scanners import SearchTimeoutError
 from policyengine.runtime.text_memo import Edge, Node
 from policyengine.runtime.text_pieces import Stop
-from policyengine.runtime.text_plan import BLOCKED, plan_for
+from policyengine.runtime.text_plan import BLOCKED, TextPlan, plan_for
 from policyengine.runtime.text_window import Window
 
 _SLICE = 512  # code points read in one go
@@ -62,15 +63,32 @@ class TextSession:
 
     __slots__ = ("_kept", "_node", "_plan", "_read", "_window", "replaced")
 
-    def __init__(self, program: Program, request: Request, target: str | None = None) -> None:
-        """Start an output under the policies of `request`. `target`: only those for that engine; None: all of them."""
-        self._plan = plan_for(program, request, target)
+    def __new__(cls, program: Program, *_: object, **__: object) -> Self:
+        """The session of a program that tells reasoning from answers is one of each."""
+        if cls is TextSession and program.reasoning is not None:
+            from policyengine.runtime.text_channels import ChannelTextSession
+
+            cls = ChannelTextSession  # type: ignore[assignment]
+        return object.__new__(cls)
+
+    def __init__(
+        self, program: Program, request: Request, target: str | None = None, *, reasoning: bool = False
+    ) -> None:
+        """Start an output under the policies of `request`.
+
+        target: only those for that engine; None: all of them. reasoning: the prompt has begun the reasoning.
+        """
         self._read = 0  # code points
         self.replaced = 0
+        self._begin(plan_for(program, request, target))
+
+    def _begin(self, plan: TextPlan) -> None:
+        """Begin a text: that of the output, or of a channel of it."""
+        self._plan = plan
         # Either a node, if the situation is a common one, or a window; neither once the output has ended.
-        self._node: Node | None = text_memo.start(self._plan)
+        self._node: Node | None = text_memo.start(plan)
         self._window: Window | None = None
-        self._kept: list[str] | None = [] if self._plan.holds else None  # what is held for `block`
+        self._kept: list[str] | None = [] if plan.holds else None  # what is held for `block`
 
     @property
     def idle(self) -> bool:
@@ -106,11 +124,7 @@ class TextSession:
             parts.append(self.feed(text[at : at + _SLICE]))
             if parts[-1].action == "terminate":
                 break
-        matches = tuple(match for part in parts for match in part.matches)
-        last, joined = parts[-1], "".join(part.text for part in parts)
-        if last.action == "terminate":
-            return Verdict("terminate", joined, last.reason, matches)
-        return self._verdict(joined, matches)
+        return joined(parts)
 
     def _read_on(self, text: str) -> Verdict:
         node, window = self._node, self._window
@@ -174,9 +188,7 @@ class TextSession:
         return self._verdict("".join((*(self._kept or ()), window.flush())), matches)
 
     def _verdict(self, text: str, matches: tuple[Match, ...]) -> Verdict:
-        if self._plan.silent or not text:
-            return Verdict("suppress", "", None, matches) if matches else _SILENCE
-        return Verdict("emit", text, None, matches)
+        return verdict_of("" if self._plan.silent else text, matches)
 
     def _terminate(self, window: Window, origin: int, stop: Stop) -> Verdict:
         plan = self._plan
@@ -201,3 +213,18 @@ class TextSession:
             return ()
         names = self._plan.names
         return tuple(Match(*names[m.rule], m.start + origin, m.end + origin) for m in window.take(ended=ended))
+
+
+def verdict_of(text: str, matches: tuple[Match, ...]) -> Verdict:
+    """The verdict that lets text leave, if there is any."""
+    if not text:
+        return Verdict("suppress", "", None, matches) if matches else _SILENCE
+    return Verdict("emit", text, None, matches)
+
+
+def joined(parts: Sequence[Verdict]) -> Verdict:
+    """Verdicts that follow each other as one; only the last may be a terminate."""
+    text, matches = "".join(part.text for part in parts), tuple(match for part in parts for match in part.matches)
+    if parts and parts[-1].action == "terminate":
+        return Verdict("terminate", text, parts[-1].reason, matches)
+    return verdict_of(text, matches)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from policyengine.runtime.program import Channel, Reasoning
 from tests import text_oracle
 from tests.oracle import Phrase, find
 from tests.streams import cut, run, splits
@@ -76,6 +79,48 @@ def cuts(draw: st.DrawFn, text: str) -> list[str]:
     """A text in pieces."""
     places = draw(st.lists(st.integers(0, len(text)), max_size=6))
     return cut(text, sorted(places))
+
+
+_MARKERS = Reasoning("<t>", "</t>")
+
+
+def _parts(text: str) -> list[tuple[Channel | None, str]]:
+    """An output by channels: reasoning comes first, behind white space only, and once; None: a marker."""
+    match = re.fullmatch(r"([ ]*)(<t>)(?:(.*?)(</t>)(.*)|(.*))", text, re.DOTALL)
+    if not match:
+        return [("answer", text)]
+    before, start, reasoning, end, answer, unfinished = match.groups()
+    if end is None:
+        return [("answer", before), (None, start), ("reasoning", unfinished)]
+    return [("answer", before), (None, start), ("reasoning", reasoning), (None, end), ("answer", answer)]
+
+
+@settings(max_examples=200)
+@given(PLAIN, st.lists(st.sampled_from(["all", "answer", "reasoning"]), min_size=3, max_size=3), st.data())
+def test_channels_are_texts_of_their_own(found: list[Rule], channels: list[Channel], data: st.DataObject) -> None:
+    """What leaves is what each channel alone gives, up to the first that ends the output."""
+    found = [replace(rule, channel=channel) for rule, channel in zip(found, channels, strict=False)]
+    assume(not any(rule.kind == "block" for rule in found))
+    pieces = ["<t>", "</t>", "<", "/t>", " ", *"xyz!"]
+    text = data.draw(st.sampled_from(["", "<t>", " <t>"])) + data.draw(st.lists(st.sampled_from(pieces)).map("".join))
+    expected, reason = "", None
+    for channel, part in _parts(text):
+        if reason is None and channel is None:
+            expected += part
+        elif reason is None:
+            alone = program(
+                *(
+                    rule if rule.channel in ("all", channel) else replace(rule, phrases=(), expressions=())
+                    for rule in found
+                )
+            )
+            result = run(alone, [part])
+            expected, reason = expected + result.text, result.reason
+    policies = program(*found, reasoning=_MARKERS)
+    whole = run(policies, [text])
+    assert (whole.text, whole.reason) == (expected, reason)
+    for chunks in (list(text), data.draw(cuts(text))):
+        assert run(policies, chunks) == whole
 
 
 def _banned(found: list[Rule], text: str) -> list[object]:
