@@ -66,25 +66,18 @@ class Layer:
 
 
 class Asked:
-    """What acts in one channel of one request's output; channel None: the output has no channels.
+    """What acts in one channel of a request's output; channel None: the output has no channels. Shared by requests.
 
     banned: ids that are always masked. biases: by id. weights: float64 [patterns], one array a component of `bias`.
     layers: of the whole output, and of the channel if there are channels.
     """
 
     def __init__(
-        self,
-        program: TokenProgram,
-        request: Request,
-        ends: Ends,
-        channel: Channel | None,
-        *,
-        at_start: bool = True,
-        whole: Layer | None = None,
+        self, program: TokenProgram, request: Request, ends: Ends, channel: Channel | None, *, at_start: bool = True
     ) -> None:
-        """at_start: no text stands before this channel's. whole: what is asked of the whole output, if that is known.
+        """at_start: no text stands before this channel's. Raises RequestError for what cannot hold together.
 
-        Raises RequestError for what cannot hold together.
+        Nothing depends on `ends.max_tokens` (see `check_fits`).
         """
         self._program, self._request, self._ends, self._channel = program, request, ends, channel
         self.avoid = self._active(program.avoid)
@@ -94,10 +87,8 @@ class Asked:
         rules = [(rank, rule) for rank, rule in program.ranked if self._acts(rule.policy, rule.channel)]
         self.banned = frozenset(t for _, rule in rules if isinstance(rule.body, BanPlan) for t in rule.body.token_ids)
         self.biases = self._token_biases(rules)
-        if whole is None:
-            all_of_it = [(rank, rule) for rank, rule in rules if channel is None or rule.channel == "all"]
-            whole = self._layer(all_of_it, at_start=True)
-        self.layers = [whole]
+        whole = [(rank, rule) for rank, rule in rules if channel is None or rule.channel == "all"]
+        self.layers = [self._layer(whole, at_start=True)]
         if channel is not None:
             own = [(rank, rule) for rank, rule in rules if rule.channel != "all"]
             self.layers.append(self._layer(own, at_start=at_start))
@@ -107,6 +98,12 @@ class Asked:
         """Whether any rule acts at all."""
         layered = any(layer.least or layer.steers for layer in self.layers)
         return bool(self.avoid or self.bias or self.banned or self.biases or layered)
+
+    def check_fits(self, max_tokens: int | None) -> None:
+        """Refuse an output that is too short for any of its choices."""
+        least = max((layer.choices.least for layer in self.layers if layer.choices is not None), default=0)
+        if max_tokens is not None and max_tokens < least:
+            raise RequestError(f"max_tokens is {max_tokens}, and the shortest choice takes {least} tokens")
 
     def _acts(self, policy: int, channel: str) -> bool:
         return policy in self._request.policies and (self._channel is None or channel in ("all", self._channel))
@@ -169,9 +166,6 @@ class Asked:
         if plan.is_empty:
             what = "is left under the other rules of this request" if texts else "is in all of them"
             raise RequestError(f"{self._names(allows, 'choices')}: no choice {what}")
-        limit = self._ends.max_tokens
-        if limit is not None and limit < plan.least:
-            raise RequestError(f"max_tokens is {limit}, and the shortest choice takes {plan.least} tokens")
         return plan
 
     def _names(self, allows: list[tuple[RulePlan, AllowPlan]], kind: Literal["token_ids", "choices"]) -> str:

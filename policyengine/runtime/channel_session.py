@@ -18,7 +18,6 @@ import numpy as np
 from policyengine.automata.phrases import Ints
 from policyengine.automata.token_matcher import Position
 from policyengine.runtime.allowed_choices import read
-from policyengine.runtime.asked import Asked
 from policyengine.runtime.channels import INSIDE, START, Phase, Place
 from policyengine.runtime.course import Course
 from policyengine.runtime.program import Request
@@ -50,12 +49,12 @@ class ChannelSession(TokenSession):
 
     def _begin(self) -> None:
         program, request, ends = self.program, self.request, self._ends
-        opening = Asked(program, request, ends, "answer", at_start=True)
-        whole = opening.layers[0]
-        reasoning = Asked(program, request, ends, "reasoning", at_start=self._inside, whole=whole)
+        opening = program.asked(request, ends, "answer", at_start=True)
+        reasoning = program.asked(request, ends, "reasoning", at_start=self._inside)
         answer = opening
         if program.vocabulary.drops_leading_space:
-            answer = Asked(program, request, ends, "answer", at_start=False, whole=whole)
+            answer = program.asked(request, ends, "answer", at_start=False)
+        opening.check_fits(self.max_tokens)
         self._asked = {Phase.BLANK: opening, Phase.OPEN: opening, Phase.REASONING: reasoning, Phase.ANSWER: answer}
         # Once the answer has begun without reasoning, it goes on under what it began with.
         self._answers = opening

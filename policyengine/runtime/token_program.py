@@ -6,7 +6,7 @@ Binding resolves `when`, encodes forced texts, checks token ids, and builds the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from policyengine.automata.threads import ThreadAutomaton
 from policyengine.automata.token_matcher import TokenMatcher
 from policyengine.automata.utf8 import REPLACEMENT
 from policyengine.runtime import bind_checks, table_cache
+from policyengine.runtime.asked import Asked, Channel
 from policyengine.runtime.choice_plans import ChoicePlans
 from policyengine.runtime.ends import Ends
 from policyengine.runtime.errors import BindError, RequestError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_CACHED = 1 << 14
 _MOST_SHARED = 1 << 10
+_MOST_ASKED = 1 << 8
 
 
 @lru_cache(maxsize=8)
@@ -124,6 +126,7 @@ class TokenProgram:
         self.choices = ChoicePlans(self)
         marks = program.reasoning
         self.markers = None if marks is None else TokenMarkers(marks, vocabulary, self.texts)
+        self._asked: dict[Hashable, Asked] = {}
         self._requested_ids = lru_cache(maxsize=256)(self._encode_requested)
         bind_checks.check_rules(self)
 
@@ -173,7 +176,9 @@ class TokenProgram:
                 ids = tuple(int(i) for i in self.vocabulary.encode(text))
             except Exception:  # tokenizers raise what they like; the text is the client's
                 ids = ()
-        if not ids or not all(0 <= i < self.vocabulary.size for i in ids):
+        # Special tokens that a client names, and what a tokenizer does not know, would stand for other text.
+        written = b"".join(self.texts[i] or b"" for i in ids if 0 <= i < self.vocabulary.size)
+        if not ids or written not in (text.encode(), b" " + text.encode()):
             raise RequestError("a text that this request forces cannot be written in the tokens of this model")
         return ids
 
@@ -215,6 +220,16 @@ class TokenProgram:
         if self.markers is None:
             return TokenSession(self, request, ends)
         return ChannelSession(self, request, ends, self.markers, reasoning)
+
+    def asked(self, request: Request, ends: Ends, channel: Channel | None, *, at_start: bool = True) -> Asked:
+        """What the rules ask of a request in one channel; the same object for requests that are alike, while kept."""
+        key = request.policies, tuple(sorted(request.values.items())), ends.all, channel, at_start
+        known = self._asked.get(key)
+        if known is None:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            known = self._asked[key] = Asked(self, request, ends, channel, at_start=at_start)
+        return known
 
     def _ends(self, stop_token_ids: Iterable[int], max_tokens: int | None, ignore_eos: bool) -> Ends:
         given = frozenset(i for i in stop_token_ids if 0 <= i < self.vocabulary.size)

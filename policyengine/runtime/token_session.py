@@ -53,7 +53,8 @@ class TokenSession:
 
     def _begin(self) -> None:
         """Settle what the rules ask; raises RequestError for what they cannot grant."""
-        asked = Asked(self.program, self.request, self._ends, None)
+        asked = self.program.asked(self.request, self._ends, None)
+        asked.check_fits(self.max_tokens)
         (layer,) = asked.layers
         self._least, self._horizon = layer.least, layer.horizon
         if layer.steers:
@@ -252,9 +253,7 @@ class TokenSession:
 
     def _is_on_course(self, course: Course, token_id: int) -> bool:
         forced, only, stand_in = self.forced, self.only, self.stand_in
-        if forced is not None:
-            return token_id == forced
-        if only is not None and not holds(only, token_id):
+        if (forced is not None and token_id != forced) or (only is not None and not holds(only, token_id)):
             return False
         return stand_in is None or token_id == stand_in.token or not holds(stand_in.sources, token_id)
 

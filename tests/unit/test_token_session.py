@@ -199,6 +199,19 @@ def test_a_text_of_the_request() -> None:
         start(program, request={"greeting": "def"})
 
 
+def test_a_text_of_the_request_is_only_ever_text() -> None:
+    """A tokenizer may read `<end>` as EOS: what it would write is not what was asked for."""
+    plans = [policy("p", "always", ParameterPlan("said", "string"))]
+    program = make(ForcePlan(Param("said"), None, "start"), policies=plans)
+    reads = {"<end>": [EOS], "a": [A], "b": [SPACE, B], "c": [SILENT, C, EOS], "d": []}
+    vocabulary = Vocabulary(ABC.tokens, [EOS], encode=reads.__getitem__)
+    assert start(program, request={"said": "a"}, vocabulary=vocabulary).forced == A
+    assert start(program, request={"said": "b"}, vocabulary=vocabulary).forced == SPACE, "as it writes a word"
+    for said in ("<end>", "d", "e"):
+        with pytest.raises(RequestError, match="cannot be written"):
+            start(program, request={"said": said}, vocabulary=vocabulary)
+
+
 @pytest.mark.parametrize(
     ("phrase", "at", "text", "refused"),
     [
