@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import sys
 import time
 from typing import TextIO
 
 from tests.properties import trials
 
+os.environ["POLICYENGINE_CACHE_DIR"] = "off"  # in the workers too: random vocabularies are not worth keeping
 _CASES_A_REPORT = 250
 
 

@@ -112,7 +112,7 @@ def edge_between(a: str, b: str) -> bool:
     return None in kinds or len(kinds - {"any"}) > 1
 
 
-@cache
+@lru_cache(maxsize=1 << 18)
 def fold_char(ch: str, case: str, normalize: frozenset[str], gaps: str) -> str:
     """What one character of the text becomes."""
     if "nfkc" in normalize:
@@ -395,6 +395,16 @@ def completions(tail: bytes) -> tuple[str, ...]:
     return tuple(found)
 
 
+Kind = tuple[tuple[str | None, bool], ...]
+
+
+@lru_cache(maxsize=1 << 20)
+def _kind(ch: str, case: str, normalize: frozenset[str], gaps: str) -> tuple[str, Kind]:
+    """What a character folds to, and of which kinds the characters of that are."""
+    folded = fold_char(ch, case, normalize, gaps)
+    return folded, tuple((word_kind(c), _is_gap(c)) for c in folded)
+
+
 Place = tuple[int, int]  # phrase, place after its last folded character
 
 
@@ -434,23 +444,24 @@ class TokenOracle:
         """The banned words that the text ends in and that `eager` forbids to end in."""
         return set() if tail else self._in(text, "open", True, self._eager)
 
-    def would_match(self, before: tuple[str, bytes], after: tuple[str, bytes]) -> set[int]:
+    def would_match(self, before: tuple[str, bytes], after: tuple[str, bytes], *, together: bool = False) -> set[int]:
         """The phrases of which the step from one decoded output to a longer one completes a match.
 
-        Or leaves what eager forbids. A character that is not complete yet counts where each that it may become does.
+        Or leaves what eager forbids. A character that is not complete yet counts where each that it may become does:
+        for one phrase, or, with `together`, each for some phrase.
         """
         found = self.complete(after[0]) - self.complete(before[0])
         found |= self.eager_at_end(*after) - self.eager_at_end(*before)
         phrases, (text, tail) = {phrase for phrase, _ in found}, after
         if phrases or not tail or after == before:
             return phrases
-        kinds = self._kinds_of(tail)
-        phrases = self.would_match(before, (text + next(kinds), b""))
-        for ch in kinds:
-            if not phrases:
+        every: set[int] | None = None
+        for ch in self._kinds_of(tail):
+            some = self.would_match(before, (text + ch, b""))
+            every = some if every is None else every | some if together and some else every & some
+            if not every:
                 break
-            phrases &= self.would_match(before, (text + ch, b""))
-        return phrases
+        return every or set()
 
     def _kinds_of(self, tail: bytes) -> Iterator[str]:
         """Of the characters that a tail may become one of each kind: those that no phrase tells apart do the same."""
@@ -462,20 +473,28 @@ class TokenOracle:
 
     def _new_kinds(self, tail: bytes) -> Iterator[str]:
         seen = set()
+        written = self._written
         for ch in completions(tail):
-            folded = tuple(fold_char(ch, *options) for options in self._foldings)
-            kind = tuple(tuple(c if c in self._written else (word_kind(c), _is_gap(c)) for c in f) for f in folded)
+            folded = [_kind(ch, *options) for options in self._foldings]
+            kind = tuple([kinds if written.isdisjoint(characters) else characters for characters, kinds in folded])
             if kind not in seen:
                 seen.add(kind)
                 yield ch
 
     def is_masked(
-        self, history: Sequence[int], token: int, *, stop_token_ids: Iterable[int] = (), last: bool = False
+        self,
+        history: Sequence[int],
+        token: int,
+        *,
+        stop_token_ids: Iterable[int] = (),
+        last: bool = False,
+        together: bool = False,
     ) -> bool:
         """Whether the definition forbids this token after these; `last`: nothing can follow it under `max_tokens`.
 
         An id that ends the output is forbidden if the output would end in a match without its text, as engines show
-        it, or with its text, as it was sampled.
+        it, or with its text, as it was sampled. together: whether it may be forbidden, see `would_match`; one that all
+        characters complete, but of different phrases, need not be, since what completes the character is.
         """
         data = self.tokens[token]
         ends = token in self.eos or token in stop_token_ids
@@ -483,7 +502,7 @@ class TokenOracle:
             return False
         before = decode(self.tokens[i] for i in history)
         after = decode([*(self.tokens[i] for i in history), data])
-        if self.would_match(before, after):
+        if self.would_match(before, after, together=together):
             return True
         if ends and self.complete_at_end(*before) - self.complete(before[0]):
             return True

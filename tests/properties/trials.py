@@ -16,7 +16,6 @@ import functools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.runtime.program import Program
@@ -32,7 +31,7 @@ from tests.vocabularies import FAMILIES, Segmenter
 # A vocabulary of pieces of the text itself, and the families of real tokenizers.
 KINDS = ("pieces", *FAMILIES)
 TRIALS_A_CASE = 20
-_WHOLE_MASKS = 0.04  # of the trials check every id at every step
+_WHOLE_MASKS = 0.02  # of the trials check every id at every step
 _WALKS = 0.25
 
 
@@ -79,19 +78,17 @@ def _rule(rng: random.Random) -> list[Phrase]:
         match=rng.choice(("word", "word", "prefix", "substring")),
         case=rng.choice(("insensitive", "insensitive", "sensitive")),
         normalize=frozenset(rng.choice(_NORMALIZE)),
-        gaps=rng.choice(_GAPS),
+        gaps=rng.choice(("spaces", "spaces", "literal", "punctuation", "letters")),
         word_end=rng.choice(("eager", "exact")),
     )
     while True:
         written = [_words(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
-        exceptions = tuple(_around(rng, rng.choice(written)) for _ in range(rng.choice(_EXCEPTIONS)))
+        exceptions = tuple(_around(rng, rng.choice(written)) for _ in range(rng.choice((0, 0, 0, 1, 2))))
         phrases = [_with(options, text, exceptions) for text in written]
         if all(map(usable, phrases)):
             return phrases
 
 
-_GAPS: tuple[Literal["spaces", "literal", "punctuation", "letters"], ...] = ("spaces", "spaces", "literal")
-_EXCEPTIONS = (0,)  # how many a rule has
 _NORMALIZE: tuple[tuple[str, ...], ...] = (
     *(("nfkc", "invisible"), ("nfkc", "invisible"), (), ("nfkc",), ("invisible", "marks")),
     *(("nfkc", "invisible", "marks", "confusables"), ("confusables",)),
@@ -120,7 +117,7 @@ def _text(rng: random.Random, banned: Sequence[Phrase]) -> str:
         disguised = rng.choice(DISGUISES)(rng.choice(known))
         other = rng.choice((*SPACES, *GAPS, *ODD, rng.choice(rng.choice(SCRIPTS))))
         pieces.append(rng.choice((disguised, disguised, other)))
-    return "".join(pieces)[:40]
+    return "".join(pieces)[:28]
 
 
 def _vocabulary(rng: random.Random, kind: str, banned: Sequence[Phrase], texts: Sequence[str]) -> Vocabulary:
@@ -210,12 +207,16 @@ def _check(
         masked = set(session.masked().tolist())
         if whole:
             expected = judge.masked(past, stop_token_ids=stop, last=last)
-            _same(vocabulary, past, masked, expected)
+            ids = set(range(vocabulary.size))
         elif not _is_dead_end(vocabulary, masked):
-            ids = {*history[step : step + 1], vocabulary.eos_token_ids[0], *rng.choices(range(vocabulary.size), k=2)}
+            ids = {*history[step : step + 1], rng.choice((*vocabulary.eos_token_ids, *range(vocabulary.size)))}
             ids.update(rng.sample(sorted(masked), min(1, len(masked))))
             expected = {i for i in ids if judge.is_masked(past, i, stop_token_ids=stop, last=last)}
-            _same(vocabulary, past, masked & ids, expected)
+        else:
+            expected, ids = set(), set()
+        more = (masked & ids) - expected
+        may = {i for i in more if judge.is_masked(past, i, stop_token_ids=stop, last=last, together=True)}
+        _same(vocabulary, past, masked & ids, expected | may)
         if step < len(history):
             wrong = wrong or judge.is_masked(past, history[step])
             session.advance(history[step])
