@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyengine.automata.vocabulary import Vocabulary
+from policyengine.runtime.errors import BindError, RequestError
+from policyengine.runtime.program import ForcePlan, MinTokensPlan
+from tests import oracle
 from tests.oracle import Phrase, TokenOracle, decode
-from tests.session_programs import Rule, ban, make
+from tests.session_programs import Rule, ban, choices, make
 
 Channel = Literal["all", "answer", "reasoning"]
 START, END = "<ab>", "</b>"
@@ -86,10 +90,10 @@ def is_masked(history: list[int], token: int, bans: list[tuple[Phrase, Channel]]
         return False
     before, after = read(history, special, inside), read([*history, token], special, inside)
 
-    def oracle(channel: str) -> TokenOracle:
+    def bans_of(channel: str) -> TokenOracle:
         return TokenOracle(PIECES, [0], [phrase for phrase, where in bans if where in ("all", channel)])
 
-    here, start = oracle(before.channel), decode([before.text])
+    here, start = bans_of(before.channel), decode([before.text])
     if token == 0:
         return bool(here.complete_at_end(*start) - here.complete(start[0]))
     if len(after.texts) == len(before.texts):
@@ -103,7 +107,7 @@ def is_masked(history: list[int], token: int, bans: list[tuple[Phrase, Channel]]
         known = here.complete(finished[0])
     if here.complete_at_end(*finished) - known:
         return True
-    return bool(oracle(after.channel).would_match(("", b""), decode([after.text])))
+    return bool(bans_of(after.channel).would_match(("", b""), decode([after.text])))
 
 
 PHRASES = st.builds(
@@ -142,3 +146,97 @@ def test_bans_by_channel(
         assert masked == expected, (said, sorted(masked - expected), sorted(expected - masked))
         if step < len(history):
             session.advance(history[step])
+
+
+# -- other kinds ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asks:
+    """Rules of the answer, and of both channels."""
+
+    bans: tuple[tuple[Phrase, Channel], ...]
+    choices: frozenset[str] | None
+    least: int
+    start: str
+    end: str
+    after: str
+
+    def rules(self) -> list[Rule]:
+        found = [ban(phrase, channel=channel) for phrase, channel in self.bans]
+        if self.choices is not None:
+            found.append(choices(*self.choices, channel="answer"))
+        if self.least:
+            found.append(Rule(MinTokensPlan(self.least), "answer"))
+        if self.start:
+            found.append(Rule(ForcePlan(self.start, None, "start"), "answer"))
+        if self.end:
+            found.append(Rule(ForcePlan(self.end, None, "end"), "answer"))
+        if self.after:
+            found.append(Rule(ForcePlan(self.after, None, None, "a"), "answer"))
+        return found
+
+
+SAYABLE = st.text("ab ", min_size=1, max_size=3)
+MAYBE = st.one_of(st.just(""), SAYABLE)
+ASKS = st.one_of(
+    st.builds(Asks, BANS.map(tuple), st.none(), st.integers(0, 3), MAYBE, MAYBE, MAYBE),
+    st.builds(
+        Asks,
+        BANS.map(lambda bans: tuple(bans[:1])),
+        st.frozensets(st.text("ab <", min_size=1, max_size=4), min_size=1, max_size=4),
+        *(st.just(value) for value in (0, "", "", "")),
+    ),
+)
+
+
+def spell(text: str) -> list[int]:
+    return [{"a": 1, "b": 2, " ": 3}[ch] for ch in text]
+
+
+@settings(max_examples=300, deadline=None)
+@given(ASKS, st.booleans(), st.booleans(), st.randoms(use_true_random=False))
+def test_an_output_of_permitted_tokens_keeps_the_rules_of_its_channels(
+    asks: Asks, special: bool, inside: bool, rng: random.Random
+) -> None:
+    """A walk that is drawn to markers: never without a choice, and in the end each channel is what it should be."""
+    vocabulary = Vocabulary(
+        PIECES, [0], encode=spell, special={START: SILENT_START, END: SILENT_END} if special else None
+    )
+    try:
+        bound = make(*asks.rules(), reasoning=(START, END)).bind(vocabulary)
+        session = bound.token_session(reasoning=inside)
+    except (BindError, RequestError):
+        return
+    history: list[int] = []
+    drawn = [5, 4, 6, 13, 7, 2, 14, 24, 25]
+    for _ in range(14):
+        free = set(range(len(PIECES))) - set(session.masked().tolist()) - {26}
+        assert free, "no row without a choice"
+        if free == {0}:
+            said = read([i for i in history if i != 0], special, inside)
+            assert asks.choices is None or (said.channel == "answer" and said.text.decode() in asks.choices)
+            break  # a dead end, or the only thing left to do
+        liked = sorted(free.intersection(drawn))
+        token = rng.choice(liked if liked and rng.random() < 0.5 else sorted(free))
+        fresh = bound.token_session(reasoning=inside)
+        fresh.move(session.place, session.length)
+        assert fresh.masked().tolist() == session.masked().tolist()
+        session.advance(token)
+        history.append(token)
+        if token == 0:
+            break
+    assert session.masked_choices == 0
+    ended = history[-1:] == [0]
+    texts = read([i for i in history if i != 0], special, inside).texts
+    for i, (channel, text) in enumerate(texts):
+        if i < len(texts) - 1 or ended:
+            banned = [phrase for phrase, where in asks.bans if where in ("all", channel)]
+            assert not oracle.find(text.decode("utf-8", "replace"), banned), (channel, text)
+    channel, text = texts[-1]
+    if not ended or (asks.choices is None and channel == "reasoning" and not asks.least):
+        return
+    assert channel == "answer", "an answer that is due came"
+    assert asks.choices is None or text.decode() in asks.choices
+    assert text.startswith(asks.start.encode())
+    assert text.endswith(asks.end.encode())
