@@ -31,6 +31,7 @@ LOOK_BEHIND = 255  # characters before a match that an expression may ask about
 
 _KEPT_STEPS = 1 << 14
 _KEPT_TEXT = 64  # characters; situations with more are not remembered
+_KEPT_CONTEXT = 8  # characters of them before what may match; with more there are too many
 
 # Assertions that would take the end of what was read for the end of the output, and what must follow to tell.
 _AT_END = {r"\b": r"(?=[\s\S])", r"\B": r"(?=[\s\S])", r"\Z": r"(?=[\s\S])", "$": r"(?=\n?+[\s\S])"}
@@ -158,6 +159,7 @@ class IrregularScanner(Scanner[Situation]):
         super().__init__(component, actions)
         self._expressions = [_expression(source) for source in automaton.sources]
         self._context = max(expression.context for expression in self._expressions)
+        self.recurs = self._context <= _KEPT_CONTEXT
         self.start = Situation("", (0,) * len(self._expressions))
         self._steps: dict[tuple[Situation, str], Step] = {}
         self._last = self.start, "", Step(self.start, 0, ())

@@ -76,10 +76,12 @@ class Scanner(ABC, Generic[S]):
         choices: what may be put in place of a match, by choice; the first is `NOTHING`. Set by the plan, as are
         effects, endings: which choice holds the effects of all rules, and which those that end the output.
         merges: whether a match that goes on after it has counted is one match with what it becomes.
+        recurs: whether different texts often lead to the same state, so that situations are worth remembering.
     """
 
     start: S
     merges = False
+    recurs = True
 
     def __init__(self, component: Component, actions: tuple[TextAction | None, ...]) -> None:
         self.rules = component.rules

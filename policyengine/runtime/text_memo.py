@@ -77,7 +77,7 @@ def glide(node: Node, chunk: str) -> tuple[Node, str] | None:
     None: not so, or too long to tell whether too much had to be held in between.
     """
     plan = node.window.plan
-    if node.waiting is None or node.held + len(chunk) > plan.program.max_hold:
+    if node.waiting is None or not plan.remembers or node.held + len(chunk) > plan.program.max_hold:
         return None
     states = []
     for scanner, state in zip(plan.scanners, node.window.orig, strict=True):
@@ -94,8 +94,13 @@ def glide(node: Node, chunk: str) -> tuple[Node, str] | None:
 
 
 def node_of(window: Window) -> Node | None:
-    """The node of a window whose text was released; None where a redaction is still open, or too much is held."""
+    """The node of a window whose text was released; None where a redaction is still open, or too much is held.
+
+    Of a plan that does not remember, only the first situation has one.
+    """
     stack, base, plan = window.stack, window.base, window.plan
+    if plan.nodes and not plan.remembers:
+        return None
     if len(stack) > _HELD or window.found or any(piece.leader is not None for piece in stack):
         return None
     origin = stack[0].start if stack else window.position

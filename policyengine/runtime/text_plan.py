@@ -48,7 +48,7 @@ class TextPlan:
         holds: nothing leaves before the end, since a `block` rule may replace it all; holds_all: one of all channels.
         choices: what may be put in place of a match; `made`: which of them a match of a character may put there.
         fragile: replacements that hold a banned phrase themselves, so that they may have to be dropped.
-        nodes, resting, known_chunks: see `text_memo`.
+        remembers, nodes, resting, known_chunks: see `text_memo`.
     """
 
     def __init__(self, program: Program, components: Sequence[Component], rewrites: Sequence[RewritePlan]) -> None:
@@ -64,6 +64,7 @@ class TextPlan:
         self.holds = any(blocks)
         self.holds_all = any(b and component.channel == "all" for b, component in zip(blocks, components, strict=True))
         self.idle = not self.scanners and not modes
+        self.remembers = all(scanner.recurs for scanner in self.scanners)
         self.initial = tuple(scanner.start for scanner in self.scanners)
         self.nodes: dict[object, Node] = {}
         self.resting: dict[tuple[Hashable, ...], Node] = {}

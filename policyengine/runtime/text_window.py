@@ -13,9 +13,10 @@ What may leave is told by `text_frontier`, so that nothing that left would have 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import replace
+from operator import attrgetter
 
 from policyengine.runtime.scanners import replacement
 from policyengine.runtime.text_found import Found, Matches, rank
@@ -192,8 +193,11 @@ class Window:
             self.found.report(span)
             while self.stack and self.stack[-1].end > span.start:
                 queue.appendleft(self.stack.pop())
+        pieces = list(queue)
         for span in spans:
-            covered = [p for p in queue if p.start < span.end and p.end > span.start]
+            low = bisect_right(pieces, span.start, key=attrgetter("end"))
+            high = bisect_left(pieces, span.end, key=attrgetter("start"))
+            covered = pieces[low:high]
             if not covered:
                 continue  # inside a unit that left and needs no more room
             text = replacement(self.plan.action(span.rule))
@@ -202,10 +206,9 @@ class Window:
                 if piece.leader is not None and (piece.sent or piece.leader <= rank(span)):
                     unit.leader, unit.text, unit.sent = piece.leader, piece.text, piece.sent
             self.replaced = max(self.replaced, unit.end)
-            at = queue.index(covered[0])
-            for _ in covered:
-                del queue[at]
-            queue.insert(at, unit)
+            pieces[low:high] = [unit]
+        queue.clear()
+        queue.extend(pieces)
 
     def take(self, *, ended: bool) -> list[Found]:
         """The matches found since the last time, but for those that may still grow. `ended`: whether the output has."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -175,3 +177,37 @@ def test_no_more_is_held_than_a_match_may_need(found: list[Rule], text: str, dat
         if verdict.action == "terminate":
             break
         assert session.held <= text_oracle.held(read, found)
+
+
+_LONG = 10_000
+_RUNAWAY = 20.0  # seconds of this process for such a text; it takes one or two
+
+
+@pytest.mark.parametrize("size", [1, _LONG], ids=["by character", "whole"])
+@pytest.mark.parametrize(
+    ("rule", "text", "shown"),
+    [
+        (Rule((), "redact", "*", expressions=("[a-z]+",)), "a" * _LONG, "*"),
+        (Rule((), "redact", "*", expressions=("ab?(cd)*", "b+")), "a" + "cd" * (_LONG // 2), "*"),
+        (Rule((), "redact", "", expressions=("[a-z]+@",)), "a" * _LONG, "a" * _LONG),
+        (Rule((), "redact", "x", expressions=("a.{0,50}@",)), "a" * _LONG, "a" * _LONG),
+        (
+            Rule((Phrase("!", "substring", gaps="punctuation", exceptions=("a ! b",)),), "redact", "*"),
+            "a" + "!" * _LONG,
+            "a" + "*" * _LONG,
+        ),
+        (
+            Rule((Phrase("a c", "substring", gaps="punctuation", exceptions=("a c b",)),), "redact", ""),
+            "a" + "-" * _LONG,
+            "a" + "-" * _LONG,
+        ),
+    ],
+)
+def test_long_matches_cost_no_more_than_short_ones(rule: Rule, text: str, shown: str, size: int) -> None:
+    """What is swallowed, what is held and what waits: the limit does not depend on how fast a machine is."""
+    session = program(rule, max_hold=2 * _LONG).text_session()
+    start, seen = time.process_time(), ""
+    for at in range(0, len(text), size):
+        seen += session.feed(text[at : at + size]).text
+        assert time.process_time() - start < _RUNAWAY
+    assert seen + session.finish().text == shown

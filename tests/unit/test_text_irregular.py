@@ -104,3 +104,14 @@ def test_what_is_learned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "".join(session.feed(f"n{i} ").text for i in range(100, 300))
     assert len(session._plan.scanners[0]._steps) <= 20
     assert text == "".join(f"n{i} " if i not in (111, 222) else "n* " for i in range(100, 300))
+
+
+def test_a_long_look_behind_leaves_nothing_behind() -> None:
+    """Hardly any two situations are the same then, so none is remembered."""
+    policies = irregular("(?<!.{20})x", r"(?<=a+)y")
+    session = policies.text_session()
+    text = "".join(session.feed(f"n{i} ").text for i in range(500))
+    assert session.feed("ay x").text + session.finish().text == "a* x"
+    assert text == "".join(f"n{i} " for i in range(500))
+    assert len(session._plan.nodes) == 1
+    assert run(policies, ["x ay", "y"]) == run(policies, list("x ayy"))
