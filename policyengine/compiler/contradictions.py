@@ -6,10 +6,11 @@ in a vocabulary, is decided when it is known: by the session and by binding.
 
 from __future__ import annotations
 
-from policyengine.compiler.shown import Place, banned_in, contains, forced_texts
+from policyengine.compiler.shown import banned_in, contains, forced_texts
 from policyengine.compiler.work import Source, Work
 from policyengine.language.diagnostics import Label, diagnostic, quoted
 from policyengine.language.policyset import Ban, Force, Rewrite
+from policyengine.runtime.forced_text import Place
 from policyengine.runtime.forces import clash
 from policyengine.runtime.program import ForcePlan, Request
 

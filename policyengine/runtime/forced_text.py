@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Literal
 
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.threads import State, ThreadAutomaton
 from policyengine.automata.unicode_data import join_class
 from policyengine.runtime.forces import text_of
+from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import (
     Automaton,
     BanPlan,
@@ -21,10 +23,10 @@ from policyengine.runtime.program import (
 )
 
 # How much is known of what stands around the text:
-# start: nothing stands before it, anything may follow; middle: anything may stand on both sides, so that only what is
-# found in every case counts; end: anything may stand before it, nothing follows; alone: it may stand alone, so that
-# edges on both sides count.
-Place = Literal["start", "middle", "end", "alone"]
+# start: nothing stands before it, anything may follow; edge: something may stand before it, with an edge between;
+# middle: anything may stand on both sides, so that only what is found in every case counts; end: anything may stand
+# before it, nothing follows; alone: it may stand alone, so that edges on both sides count.
+Place = Literal["start", "edge", "middle", "end", "alone"]
 
 _JOINS_TO_ALL = "0"  # a word character of no particular script: no word that follows it begins at an edge
 
@@ -76,7 +78,7 @@ def matches(automaton: Automaton, text: str, place: Place, *, masks: bool) -> se
         return _in_phrases(automaton, text, place, masks=masks)
     if isinstance(automaton, ThreadAutomaton):
         return _in_threads(automaton, text, place, masks=masks)
-    return set()
+    return _in_irregular(automaton, text) if place == "alone" else set()  # what stands around decides, elsewhere
 
 
 def _in_phrases(automaton: PhraseAutomaton, text: str, place: Place, *, masks: bool) -> set[int]:
@@ -100,12 +102,24 @@ def _in_phrases(automaton: PhraseAutomaton, text: str, place: Place, *, masks: b
     return found
 
 
+def _in_irregular(automaton: Irregular, text: str) -> set[int]:
+    import regex  # most programs have no such expression
+
+    found = set()
+    for pattern, source in enumerate(automaton.sources):
+        with suppress(TimeoutError):  # then it is not certain
+            match = regex.search(source, text, timeout=1)
+            if match is not None and match.end() > match.start():
+                found.add(pattern)
+    return found
+
+
 def _in_threads(automaton: ThreadAutomaton, text: str, place: Place, *, masks: bool) -> set[int]:
-    before = place in ("middle", "end")
+    before = place in ("edge", "middle", "end")
     if before and automaton.anchored.has_exceptions:
         return set()  # one may stand around the text
     # No thread: what began before the text is not in it.
-    joins = join_class(ord(_JOINS_TO_ALL)) if automaton.anchored.needs_edges else 0
+    joins = join_class(ord(_JOINS_TO_ALL)) if automaton.anchored.needs_edges and place != "edge" else 0
     state: State = (joins, ()) if before else automaton.START
     state, found = automaton.follow(state, text)
     if place in ("end", "alone"):
