@@ -49,9 +49,9 @@ def findings(checked: Checked) -> Iterator[Finding]:
                 continue
             for form in dict.fromkeys((f" {word}", word, f" {word.capitalize()}", word.capitalize())):
                 for number, split in _blocking(component.automaton, vocabulary, form):
-                    blocked.setdefault(number, {}).setdefault(word, split)
+                    blocked.setdefault(number, {}).setdefault(word, f"{quoted(form.strip())} ({split})")
         for number, found in sorted(blocked.items()):
-            some = ", ".join(f"`{word}` ({split})" for word, split in list(found.items())[:_SHOWN])
+            some = ", ".join(list(found.values())[:_SHOWN])
             more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             message = f"{quoted(phrases[number].text)} keeps this model from common words as it writes them: {some}"
             hint = "`word_end: exact` lets them be written"

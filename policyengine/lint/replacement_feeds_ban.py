@@ -109,6 +109,20 @@ def _before(automaton: PhraseAutomaton, text: str) -> Iterator[int]:
                 break  # what began before the text is no longer part of it
         else:
             yield from (one for one in automaton.at_end(current) if automaton.pattern_length(one) > len(symbols))
+            yield from _going_on(automaton, current)
+
+
+def _going_on(automaton: PhraseAutomaton, state: int) -> Iterator[int]:
+    """Patterns of which a state is the beginning, as far as what follows a whole word can go on with them."""
+    node, path = state - N_BASES, []
+    while node >= 0:
+        path.append(int(automaton.keys[node]) & ((1 << _BITS) - 1))
+        node = (int(automaton.keys[node]) >> _BITS) - 2
+    path.reverse()
+    for number, pattern in enumerate(automaton.patterns):
+        begins = len(pattern.symbols) > len(path) and list(pattern.symbols[: len(path)]) == path
+        if begins and not (pattern.right_edge and _joined(path[-1], pattern.symbols[len(path)])):
+            yield number
 
 
 def _threads(automaton: ThreadAutomaton, phrases: tuple[str, ...], text: str) -> tuple[int, ...]:

@@ -105,7 +105,7 @@ def _acts_for(checked: Checked, pattern: Pattern, other: Pattern, found: Inner, 
 
 
 def _same(mine: Ban, its: Ban) -> bool:
-    return (mine.action.kind, mine.fallback) == (its.action.kind, its.fallback)
+    return (mine.action.kind, mine.fallback.kind) == (its.action.kind, its.fallback.kind)
 
 
 def _covers(checked: Checked, mine: int, its: int) -> bool:

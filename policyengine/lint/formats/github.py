@@ -19,12 +19,12 @@ def _command(one: Diagnostic) -> str:
     keys = {"title": f"{one.code} {one.name}", "file": at.file, "line": at.line}
     if at.line == at.end_line:  # columns of several lines are refused
         keys |= {"col": at.column, "endLine": at.end_line, "endColumn": at.end_column}
-    properties = ",".join(f"{key}={_escaped(str(value), ':,')}" for key, value in keys.items())
+    properties = ",".join(f"{key}={escaped(str(value), ':,')}" for key, value in keys.items())
     text = one.message if not one.help else f"{one.message}\n{one.help}"
-    return f"::{_LEVELS[one.severity]} {properties}::{_escaped(text)}"
+    return f"::{_LEVELS[one.severity]} {properties}::{escaped(text)}"
 
 
-def _escaped(text: str, more: str = "") -> str:
+def escaped(text: str, more: str = "") -> str:
     """Percent signs, line breaks, and in properties what separates them."""
     for ch in ("%", "\r", "\n", *more):
         text = text.replace(ch, f"%{ord(ch):02X}")

@@ -15,7 +15,7 @@ _MOST = 100  # rows; a comment of GitHub has 65,536 characters
 def write(result: Result, level: Severity) -> str:
     """A headline, then a row a finding."""
     found = sorted(result.diagnostics, key=lambda one: SEVERITIES.index(one.severity))
-    headline = f"**policyengine check**: {_cell(summary(result))}\n"
+    headline = f"**policyengine check**: {cell(summary(result))}\n"
     if not found:
         return headline
     rows = [_row(one) for one in found[:_MOST]]
@@ -27,10 +27,10 @@ def write(result: Result, level: Severity) -> str:
 def _row(one: Diagnostic) -> str:
     where = f"`{one.span.file}:{one.span.line}`"
     kind = f"{one.severity} {one.code} {one.name}"
-    return f"| {kind} | {_cell(where)} | {_cell(one.message)} | {_cell(one.help or '')} |"
+    return f"| {kind} | {cell(where)} | {cell(one.message)} | {cell(one.help or '')} |"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text that stays in its cell and makes no markup but for code in backticks."""
     parts = text.replace("|", "\\|").split("`")
     parts[::2] = [_PLAIN.sub(r"\\\g<0>", part) for part in parts[::2]]
