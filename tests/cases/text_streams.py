@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from policyengine import Program
+from tests.oracle import Phrase
 from tests.text_programs import Rule, ban, program
 
 EMAIL = "user@example.com"
@@ -34,6 +35,13 @@ def _anywhere(*phrases: str, redact: str | None = None) -> Rule:
 _STOP = ban("DEFGHIJ", terminate="found")
 _VIRUS = ban("virus")
 _ALTER = ban("alter")
+
+_TITAN = Rule((Phrase("Titan", exceptions=("Titan press kit",)),), "redact")
+
+
+def _expressions(source: str, *, redact: str | None = None, irregular: bool = False) -> Rule:
+    return Rule((), "redact", redact, expressions=(source,), irregular=irregular)
+
 
 CASES = (
     Case("9 address", (ban(EMAIL),), f"to {EMAIL}.", "to [redacted].", matches=(("r0", 3, 19),)),
@@ -87,4 +95,15 @@ CASES = (
     Case("lone surrogate", (_VIRUS,), "\ud800virus \udc00", "\ud800[redacted] \udc00"),
     Case("word at the end", (_VIRUS,), "a virus", "a [redacted]", matches=(("r0", 2, 7),)),
     Case("avoid falls back", (Rule(_VIRUS.phrases, "terminate", None, "v", avoid=True),), "a virus b", "a ", "v"),
+    Case("a key", (_expressions("sk-[a-z0-9]{8,}"),), "a sk-abcdefgh12 b", "a [redacted] b", matches=(("r0", 2, 15),)),
+    Case("no key", (_expressions("sk-[a-z0-9]{8,}"),), "a sk-abcdefg b", "a sk-abcdefg b", matches=()),
+    Case("goes on", (_expressions("ab(cd)*"),), "abcdcx", "[redacted]cx", matches=(("r0", 0, 4),)),
+    Case("the longest leads", (_expressions("x+", redact="1"), _expressions("x+y", redact="2")), "xxy xx", "2 1"),
+    Case("ends as it begins", (_expressions("x+"), ban("xxz", match="substring", terminate="z")), "y xxz", "y ", "z"),
+    Case("not before", (_expressions(r"foo(?!bar)", irregular=True),), "foobar foo", "foobar [redacted]"),
+    Case("twice", (_expressions(r"(\w)\1{2,}", irregular=True),), "aab bbb", "aab [redacted]", matches=(("r0", 4, 7),)),
+    Case("excepted", (_TITAN,), "a Titan press kit", "a Titan press kit", matches=()),
+    Case("not excepted", (_TITAN,), "a Titan press", "a [redacted] press", matches=(("r0", 2, 7),)),
+    Case("excepted again", (_TITAN, ban("kit")), "Titan press kit", "[redacted] press [redacted]"),
+    Case("gaps", (Rule((Phrase("bad", gaps="letters"),), "redact"),), "so b.a - d!", "so [redacted]!"),
 )
