@@ -18,7 +18,7 @@ import numpy as np
 from policyengine.automata.phrases import Ints
 from policyengine.automata.token_matcher import Position
 from policyengine.runtime.allowed_choices import read
-from policyengine.runtime.channels import INSIDE, START, Phase, Place
+from policyengine.runtime.channels import AFTER, INSIDE, START, Phase, Place
 from policyengine.runtime.course import Course
 from policyengine.runtime.program import Request
 from policyengine.runtime.token_session import StandIn, TokenSession
@@ -38,11 +38,10 @@ class ChannelSession(TokenSession):
     _course: Course
 
     def __init__(
-        self, program: TokenProgram, request: Request, ends: Ends, markers: TokenMarkers, inside: bool
+        self, program: TokenProgram, request: Request, ends: Ends, markers: TokenMarkers, reasoning: bool | None
     ) -> None:
-        """inside: the prompt has begun the reasoning."""
-        self._markers, self._inside = markers, inside
-        self._place = INSIDE if inside else START
+        """reasoning: whether the prompt has begun the reasoning; False: it has ended it; None: neither."""
+        self._markers, self._place = markers, START if reasoning is None else INSIDE if reasoning else AFTER
         self._heads: Heads = ()
         self._strayed = False  # a token that only a marker explains was chosen: the marker it must be
         super().__init__(program, request, ends)
@@ -50,7 +49,7 @@ class ChannelSession(TokenSession):
     def _begin(self) -> None:
         program, request, ends = self.program, self.request, self._ends
         opening = program.asked(request, ends, "answer", at_start=True)
-        reasoning = program.asked(request, ends, "reasoning", at_start=self._inside)
+        reasoning = program.asked(request, ends, "reasoning", at_start=self._place is INSIDE)
         answer = opening
         if program.vocabulary.drops_leading_space:
             answer = program.asked(request, ends, "answer", at_start=False)
@@ -64,6 +63,8 @@ class ChannelSession(TokenSession):
         for asked in (reasoning, answer, opening):
             self._enter(asked)
         self.is_idle = not any(asked.asks for asked in (opening, reasoning))
+        if self._place is AFTER:
+            self._asked[Phase.ANSWER] = opening  # nothing of the output stands before it
         self._begin_channel(self._place)
 
     def _begin_channel(self, place: Place) -> None:

@@ -2,7 +2,8 @@
 
 Reasoning comes first and once: it begins with the start marker, before which nothing but ASCII white space may stand
 (or at once, where the prompt ended with that marker), and goes on to the first end marker. All that follows is the
-answer, further markers included, and so is an output that begins with anything else. So a marker that is only
+answer, further markers included, and so is an output that begins with anything else, or whose prompt ended with the
+end marker. So a marker that is only
 mentioned, or repeated, takes no text out of the rules of the answer.
 
 A marker belongs to neither channel. What could still become one is not known to be text until it is decided.
@@ -137,14 +138,22 @@ class Markers(Generic[AnyStr]):
                 return INSIDE, at + 1
         return Place(phase, matched), None
 
-    def opens(self, prompt: AnyStr) -> bool:
-        """Whether an output goes on reasoning after a prompt that ends in this text: the start marker stands last."""
-        # Without an argument, `str.rstrip` would take more white space than `bytes.rstrip`.
-        if isinstance(prompt, str):
-            core: AnyStr = self.start.rstrip(_BLANKS)
-            return bool(core) and prompt.rstrip(_BLANKS).endswith(core)
-        core = self.start.rstrip()
-        return bool(core) and prompt.rstrip().endswith(core)
+    def after(self, prompt: AnyStr) -> Place:
+        """Where an output begins behind a prompt that ends in this text: what marker it says last decides."""
+        for marker, place in ((self.start, INSIDE), (self.end, AFTER)):
+            if _ends_with(prompt, marker):
+                return place
+        return START
+
+
+def _ends_with(text: AnyStr, marker: AnyStr) -> bool:
+    """Whether a text ends with a marker and white space."""
+    # Without an argument, `str.rstrip` would take more white space than `bytes.rstrip`.
+    if isinstance(text, str):
+        core: AnyStr = marker.rstrip(_BLANKS)
+        return bool(core) and text.rstrip(_BLANKS).endswith(core)
+    core = marker.rstrip()
+    return bool(core) and text.rstrip().endswith(core)
 
 
 class Segment(NamedTuple):

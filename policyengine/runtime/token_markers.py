@@ -136,14 +136,18 @@ class TokenMarkers:
             known = self._without[key] = part, crossing, rest
         return known[2]
 
-    def opens(self, prompt: Sequence[int]) -> bool:
-        """Whether a prompt has begun the reasoning: the start marker is the last that it says."""
+    def after(self, prompt: Sequence[int]) -> bool | None:
+        """Whether a prompt has begun the reasoning (True) or ended it (False): what marker it says last decides.
+
+        None: neither stands last.
+        """
         tail = b""
         for token in reversed(prompt[-_PROMPT_TAIL:]):
-            if token == self.silent[0] and not tail.strip():
-                return True
+            if token in self.silent and not tail.strip():
+                return bool(token == self.silent[0])
             tail = (self._texts[token] or b"" if 0 <= token < len(self._texts) else b"") + tail
-        return self.markers.opens(tail)
+        place = self.markers.after(tail)
+        return None if place.phase is Phase.BLANK else place.phase is Phase.REASONING
 
 
 def _silent(vocabulary: Vocabulary, texts: Sequence[bytes | None], name: str) -> int | None:

@@ -191,14 +191,14 @@ class TokenProgram:
         max_tokens: int | None = None,
         ignore_eos: bool = False,
         *,
-        reasoning: bool = False,
+        reasoning: bool | None = None,
     ) -> TokenSession:
         """Start the token level of one output; raises RequestError for a request that its policies do not allow.
 
         request: the request's `extra_args`; None: the `always` policies with their defaults.
         stop_token_ids: the client's own ids that end the output. max_tokens: the output's limit, None: none.
         ignore_eos: EOS is then no end of the output.
-        reasoning: the prompt has begun the reasoning (`markers.opens` tells), so that the output begins inside.
+        reasoning: whether the prompt has begun the reasoning; False: it has ended it; None: neither (`markers.after`).
         """
         parsed = self.program.parse_request(request)
         return self.start(parsed, stop_token_ids, max_tokens, ignore_eos, reasoning=reasoning)
@@ -210,7 +210,7 @@ class TokenProgram:
         max_tokens: int | None = None,
         ignore_eos: bool = False,
         *,
-        reasoning: bool = False,
+        reasoning: bool | None = None,
     ) -> TokenSession:
         """`token_session` for a request that was parsed before."""
         from policyengine.runtime.channel_session import ChannelSession

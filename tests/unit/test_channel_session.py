@@ -158,20 +158,20 @@ def test_white_space_may_stand_before_reasoning() -> None:
 def test_reasoning_that_the_prompt_began() -> None:
     bound = make_reasoning(ban("b", channel="answer")).bind(SHOWN)
     assert bound.markers is not None
-    assert bound.markers.opens([A, OPEN, LINE])
-    assert bound.markers.opens([OPEN])
-    assert bound.markers.opens([A, *SPLIT_OPEN])
-    assert not bound.markers.opens([OPEN, A])
-    assert not bound.markers.opens([OPEN, CLOSE, LINE])
-    assert not bound.markers.opens([])
-    hidden = make_reasoning(ban("b")).bind(HIDDEN)
-    assert hidden.markers is not None
-    assert hidden.markers.opens([A, OPEN, LINE])
-    assert not hidden.markers.opens([OPEN, A])
+    after = bound.markers.after
+    assert after([A, OPEN, LINE]) is after([OPEN]) is after([A, *SPLIT_OPEN]) is True
+    assert after([OPEN, CLOSE, LINE]) is after([CLOSE]) is False
+    assert after([OPEN, A]) is after([]) is after([CLOSE, A]) is None
+    hidden = make_reasoning(ban("b")).bind(HIDDEN).markers
+    assert hidden is not None
+    assert [hidden.after(prompt) for prompt in ([A, OPEN, LINE], [CLOSE], [OPEN, A])] == [True, False, None]
     session = bound.token_session(reasoning=True)
     assert B not in masked(session)
     session.advance(CLOSE)
     assert B in masked(session)
+    session = bound.token_session(reasoning=False)
+    session.advance(OPEN)
+    assert B in masked(session), "reasoning that the prompt ended does not begin again"
 
 
 def test_token_ids_and_biases_by_channel() -> None:
@@ -274,6 +274,7 @@ def test_the_start_of_the_answer() -> None:
     assert left(session) == [A]
     assert left(start(program, SHOWN, [OPEN, C, CLOSE, A])) == [B]
     assert left(start(program, SHOWN, [CLOSE], reasoning=True)) == [A]
+    assert start(program, SHOWN, reasoning=False).forced == A
 
 
 def test_positions_count_from_the_start_of_the_channel() -> None:

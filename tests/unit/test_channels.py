@@ -54,10 +54,9 @@ def test_split(text: str, expected: list[tuple[str | None, str]], every: int) ->
 def test_begun_in_the_prompt() -> None:
     """Templates that write the start marker themselves: the output begins inside."""
     assert split("a</think>b", inside=True) == [("reasoning", "a"), (None, "</think>"), ("answer", "b")]
-    assert THINK.opens("<|assistant|><think>\n")
-    assert THINK.opens("<think>")
-    assert not THINK.opens("<think> and </think>\n")
-    assert not THINK.opens("what is <think>?")
+    assert THINK.after("<|assistant|><think>\n") == THINK.after("<think>") == INSIDE
+    assert THINK.after("<think>\n\n</think>\n\n") == THINK.after("</think>") == AFTER
+    assert THINK.after("what is <think>?") == THINK.after("<think> so") == THINK.after("") == START
 
 
 def test_text_that_begins_no_marker_is_not_held() -> None:

@@ -252,8 +252,10 @@ class PolicyLogitsProcessorBase:
         ends = set(bound.program.vocabulary.eos_token_ids)
         stops = [*self._stops, *([self._end_id] if self._end_id is not None and self._end_id not in ends else [])]
         markers = bound.program.markers
-        inside = markers is not None and markers.opens(prompt)
-        return bound.program.token_session(self._request, stops, self._max_tokens, self._ignore_eos, reasoning=inside)
+        reasoning = None if markers is None else markers.after(prompt)
+        return bound.program.token_session(
+            self._request, stops, self._max_tokens, self._ignore_eos, reasoning=reasoning
+        )
 
     def _eos(self, bound: Bound) -> int:
         return bound.eos if self._end_id is None else self._end_id

@@ -44,12 +44,12 @@ class Row:
         "closed",
         "consumed",
         "eos",
-        "inside",
         "last",
         "limited",
         "output",
         "overruled",
         "params",
+        "reasoning",
         "session",
         "spot",
         "until",
@@ -67,7 +67,7 @@ class Row:
         self.closed = False  # failed: only EOS from here on
         # The engine has masks of its own for this request, which may leave nothing beside ours.
         self.limited = bool(params.structured_outputs or params.allowed_token_ids or params.bad_words)
-        self.inside = False  # whether the prompt has begun the reasoning
+        self.reasoning: bool | None = None  # whether the prompt has begun, or ended, the reasoning
         self.eos = default_eos if params.eos_token_id is None else params.eos_token_id
 
     def fits(self) -> bool:
@@ -127,7 +127,8 @@ class Batch:
         for index, params, prompt, output in update.added:
             self._drop(index)
             row = self._rows[index] = Row(params, output, self._eos)
-            row.inside = markers is not None and prompt is not None and markers.opens(prompt)
+            if markers is not None and prompt is not None:
+                row.reasoning = markers.after(prompt)
         for a, b, direction in update.moved:
             mine, other = self._rows.pop(a, None), self._rows.pop(b, None)
             if mine is not None:
@@ -301,7 +302,7 @@ class Batch:
         params = row.params
         extra: Mapping[str, Any] | None = params.extra_args
         stop, ignore_eos = tuple(params.stop_token_ids or ()), bool(params.ignore_eos)
-        return self.program.token_session(extra, stop, params.max_tokens, ignore_eos, reasoning=row.inside)
+        return self.program.token_session(extra, stop, params.max_tokens, ignore_eos, reasoning=row.reasoning)
 
     def _forget(self, finished: list[int]) -> None:
         """Rows of requests without active rules are not looked at again."""

@@ -119,7 +119,7 @@ def test_the_start_of_an_answer_or_of_reasoning() -> None:
 
 def test_a_prompt_that_begins_the_reasoning() -> None:
     """Its last tokens decide in which channel the output begins."""
-    for prompt, inside in (([THE, R, I], True), ([R, I, THE], False), (None, False)):
+    for prompt, inside in (([THE, R, I], True), ([R, I, THE], False), ([R, I, CE], False), (None, False)):
         batch = batch_of(ban("the", channel="answer"), reasoning=("ri", "ce"))
         batch.update(BatchUpdate(8, [], [(0, sampling(), prompt, [])], []))
         assert (THE in possible(batch.apply(random_logits(1))[0])) == inside

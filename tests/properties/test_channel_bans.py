@@ -134,7 +134,7 @@ def test_bans_by_channel(
     """At every step of a history, whether it was permitted or not."""
     rules: list[Rule] = [ban(phrase, channel=channel) for phrase, channel in bans]
     bound = make(*rules, reasoning=(START, END)).bind(SPECIAL if special else SHOWN)
-    session = bound.token_session(reasoning=inside)
+    session = bound.token_session(reasoning=inside or None)
     if rng.random() < 0.5:
         history = [*history, rng.randrange(len(PIECES)), rng.randrange(len(PIECES))]
     for step in range(len(history) + 1):
@@ -205,7 +205,7 @@ def test_an_output_of_permitted_tokens_keeps_the_rules_of_its_channels(
     )
     try:
         bound = make(*asks.rules(), reasoning=(START, END)).bind(vocabulary)
-        session = bound.token_session(reasoning=inside)
+        session = bound.token_session(reasoning=inside or None)
     except (BindError, RequestError):
         return
     history: list[int] = []
@@ -219,7 +219,7 @@ def test_an_output_of_permitted_tokens_keeps_the_rules_of_its_channels(
             break  # a dead end, or the only thing left to do
         liked = sorted(free.intersection(drawn))
         token = rng.choice(liked if liked and rng.random() < 0.5 else sorted(free))
-        fresh = bound.token_session(reasoning=inside)
+        fresh = bound.token_session(reasoning=inside or None)
         fresh.move(session.place, session.length)
         assert fresh.masked().tolist() == session.masked().tolist()
         session.advance(token)
