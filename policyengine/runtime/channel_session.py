@@ -45,6 +45,7 @@ class ChannelSession(TokenSession):
         self._heads: Heads = ()
         self._strayed = False  # a token that only a marker explains was chosen: the marker it must be
         super().__init__(program, request, ends)
+        self.kind = self.kind, reasoning
 
     def _begin(self) -> None:
         program, request, ends = self.program, self.request, self._ends

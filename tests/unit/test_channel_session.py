@@ -342,6 +342,18 @@ def test_places_can_be_taken_up_again() -> None:
             assert hopping.forced == straight.forced
 
 
+def test_a_space_that_may_be_dropped_stands_at_the_start_of_the_output_only() -> None:
+    """Behind reasoning that shows, the answer's space shows as well."""
+    dropping = Vocabulary(TOKENS, [EOS], drops_leading_space=True)
+    bound = make_reasoning(choices("ab", channel="answer")).bind(dropping)
+    begins, behind = bound.token_session(reasoning=False), bound.token_session()
+    for token in (OPEN, CLOSE):
+        behind.advance(token)
+    assert left(begins) == [A, SPACE, AB]
+    assert left(behind) == [A, AB]
+    assert begins.kind != behind.kind
+
+
 def test_idle_without_rules() -> None:
     assert start(make_reasoning(), SHOWN).is_idle
     assert not start(make_reasoning(ban("a", channel="reasoning")), SHOWN).is_idle
