@@ -255,8 +255,17 @@ SCENARIOS: dict[str, Callable[[pe.Program], None]] = {
 }
 
 
-def test_every_policy_has_a_scenario() -> None:
-    assert sorted(path.name for path in POLICIES.glob("*.yaml")) == sorted(SCENARIOS)
+def test_every_policy_has_a_scenario_and_tests() -> None:
+    names = {path.name for path in POLICIES.glob("*.yaml")}
+    tests = {name for name in names if name.endswith(".test.yaml")}
+    assert names - tests == set(SCENARIOS)
+    assert tests == {name.replace(".yaml", ".test.yaml") for name in SCENARIOS}
+
+
+def test_the_tests_beside_the_policies_pass_and_cover_every_rule() -> None:
+    done = CliRunner().invoke(app, ["test", str(POLICIES), "--threshold", "100"])
+    assert done.exit_code == 0, done.output
+    assert "(100 %)" in done.output
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))

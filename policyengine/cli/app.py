@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from policyengine.cli import check, code, scan, schema
+from policyengine.cli import check, code, scan, schema, test
 from policyengine.cli import compile as compile_command
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.command(name="code")(code.run)
 app.command(name="compile")(compile_command.run)
 app.command(name="scan")(scan.run)
 app.command(name="schema")(schema.run)
+app.command(name="test", epilog=test.EXAMPLE)(test.run)
 
 
 def _version(wanted: bool) -> None:

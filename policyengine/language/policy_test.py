@@ -74,7 +74,7 @@ class Case(Strict):
         None, description="The rules that decided, each as policy/rule: all of them and no others."
     )
     todo: Annotated[str, Field(json_schema_extra={"pattern": r"\S"}), AfterValidator(_reason)] | None = Field(
-        None, description="Why the test does not hold yet. It is run and reported, and does not fail the run."
+        None, description="Why the test does not hold yet. It is run and must fail; once it passes, take this away."
     )
 
     @model_validator(mode="after")

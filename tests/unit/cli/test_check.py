@@ -34,7 +34,7 @@ def names(out: str) -> list[str]:
 def test_the_policies_of_this_repository_are_clean(run: Run) -> None:
     result = run("check", ROOT / "policies")
     assert (result.code, result.err) == (0, "")
-    count = len(list((ROOT / "policies").glob("*.yaml")))
+    count = len([path for path in (ROOT / "policies").glob("*.yaml") if ".test." not in path.name])
     assert result.out == f"{count} files, {count} rules: no findings\n"
 
 

@@ -30,6 +30,9 @@ def test_the_examples_print_what_the_page_shows(run: Run, tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "names.yaml").write_text(blocks("yaml")[0])
+    (tmp_path / "policies" / "names.test.yaml").write_text(
+        next(block for block in blocks("yaml") if "\ntests:\n" in block)
+    )
     (tmp_path / "answer.txt").write_text(blocks("text")[0])
     commands = []
     for command, shown in (step for block in blocks("console") for step in steps(block)):
@@ -42,7 +45,7 @@ def test_the_examples_print_what_the_page_shows(run: Run, tmp_path: Path, monkey
             printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         pattern = re.escape(shown).replace(re.escape("..."), ".*?")
         assert re.fullmatch(pattern, printed, flags=re.DOTALL), f"$ {command}\n{printed}"
-    assert commands == ["check", "code", "compile", "scan", "schema", "schema"]
+    assert commands == ["check", "code", "compile", "scan", "schema", "schema", "test"]
 
 
 def test_every_command_has_a_section() -> None:

@@ -15,6 +15,8 @@ from policyengine.language.policyset import Ban, MinTokens, ParamRef, Reasoning
 from policyengine.language.project import ProjectForm
 from policyengine.language.rules import KINDS
 from policyengine.language.rules.base import WhenForm
+from policyengine.review.testing import Runner
+from policyengine.review.testing_files import load_tests
 
 PAGE = (Path(__file__).parents[3] / "docs" / "language.md").read_text(encoding="utf-8")
 RULES = "version: 1\npolicy: p\nrules:\n  r: "
@@ -25,7 +27,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_examples_load(folder: Path) -> None:
-    names, secrets, length, project = blocks("yaml")
+    names, secrets, length, project, tests = blocks("yaml")
     (list_file,) = blocks("text")
     (folder / "lists").mkdir()
     (folder / "lists" / "names.txt").write_text(list_file, encoding="utf-8")
@@ -34,8 +36,14 @@ def test_the_examples_load(folder: Path) -> None:
         ("secrets.yaml", secrets),
         ("length.yaml", length),
         ("policyengine.yaml", project),
+        ("names.test.yaml", tests),
     ):
         (folder / name).write_text(text, encoding="utf-8")
+    results = Runner().run(load_tests(["."]).tests)
+    assert [(result.ready.test.id, result.outcome) for result in results] == [
+        ("codename", "passed"),
+        ("other-word", "passed"),
+    ]
     loaded = load(".")
     by_name = {policy.name: policy for policy in loaded.policies}
     assert sorted(by_name) == ["length", "names", "secrets"]
