@@ -1,8 +1,9 @@
-"""A phrase that can never be the one that matches.
+"""A phrase that is never needed, because another always matches where it does.
 
-Every text that it matches already holds a match of another phrase, which acts no later and does the same. It is dead
-weight: readers take it for a rule of its own. Remove it; or, if the longer phrase alone was meant, remove the shorter.
-Where a match is redacted the longer phrase is no dead weight, since more is replaced.
+Every match of it holds one of another phrase, which acts no later and does the same. It is dead weight: readers take it
+for a rule of its own. Remove it; or, if the longer phrase alone was meant, remove the shorter. Where a match is
+redacted the longer phrase is no dead weight, since more is replaced. Where it ends an answer and the two end together,
+the longer one keeps back the words before the shorter one as well; its removal is then an unsafe fix.
 
 Wrong:
 
@@ -43,27 +44,34 @@ def findings(checked: Checked) -> Iterator[Finding]:
             pattern = Pattern(component, number, component.rules[number], phrases[number])
             found = _shadow(checked, pattern, [place, *others] if number in within else others)
             if found:
-                yield _finding(checked, pattern, found)
+                other, safe = found
+                yield _finding(checked, pattern, other, safe=safe)
 
 
-def _finding(checked: Checked, pattern: Pattern, other: Pattern) -> Finding:
+def _finding(checked: Checked, pattern: Pattern, other: Pattern, *, safe: bool) -> Finding:
     same = pattern.rule == other.rule
     whose = "" if same else f" of {quoted(checked.name(other.rule))}"
-    message = f"{quoted(pattern.phrase.text)} is never what matches: {quoted(other.phrase.text)}{whose} always does"
-    label = Label(other.phrase.span, "matches first")
+    message = (
+        f"{quoted(pattern.phrase.text)} is never needed: each match of it holds {quoted(other.phrase.text)}{whose}"
+    )
+    label = Label(other.phrase.span, "is enough")
     edit = removal(checked, pattern.phrase.span) if same else None
-    fix = Fix(f"removed {quoted(pattern.phrase.text)}", (edit,), safe=True) if edit else None
+    fix = Fix(f"removed {quoted(pattern.phrase.text)}", (edit,), safe=safe) if edit else None
     hint = "remove it; or remove the other, if only the longer one was meant"
     return Finding(message, pattern.phrase.span, hint, labels=(label,), fix=fix)
 
 
-def _shadow(checked: Checked, pattern: Pattern, places: list[int]) -> Pattern | None:
-    """A phrase, of these components, that matches whenever this one does and acts as it does; None: there is none."""
+def _shadow(checked: Checked, pattern: Pattern, places: list[int]) -> tuple[Pattern, bool] | None:
+    """A phrase, of these components, that matches whenever this one does and acts as it does; None: there is none.
+
+    With it comes whether the two make no difference at all, down to what is shown before an answer ends.
+    """
     ban = checked.work.sources[pattern.rule].rule.body
     if not isinstance(ban, Ban) or not ban.phrases:
         return None
     outer = Outer(pattern.phrase.text, ban.options)
     end: int | None = None
+    best: Pattern | None = None
     for place in places:
         component, phrases = checked.work.components[place], checked.work.patterns[place]
         source = checked.work.sources[component.rules[0]].rule.body
@@ -75,9 +83,12 @@ def _shadow(checked: Checked, pattern: Pattern, places: list[int]) -> Pattern | 
             if component is pattern.component and found.pattern == pattern.number:
                 continue
             end = _end(pattern, outer) if end is None else end
-            if _acts_for(checked, pattern, one, found, last=found.known >= end):
-                return one
-    return None
+            last = found.known >= end
+            if _acts_for(checked, pattern, one, found, last=last):
+                if ban.fallback.kind == "block" or found.exactly or not last:
+                    return one, True
+                best = best or one
+    return (best, False) if best else None
 
 
 def _end(pattern: Pattern, outer: Outer) -> int:
