@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from policyengine.automata.folding import Folding
 from policyengine.automata.phrases import JOINS, N_BASES, PhraseAutomaton
 from policyengine.automata.threads import ThreadAutomaton
 from policyengine.automata.unicode_data import join_class
@@ -51,6 +52,13 @@ class Outer:
     def right_edge(self) -> bool:
         """Whether every match ends at an edge."""
         return self.options.match == "word"
+
+
+def comparable(options: PhraseOptions) -> Folding:
+    """Folds phrases so that two of one rule that mean the same are equal."""
+    from policyengine.language.phrases import fold_spec
+
+    return Folding(replace(fold_spec(options), collapse=options.gaps != "literal"))
 
 
 def inside(outer: Outer, automaton: Automaton) -> Iterator[Inner]:

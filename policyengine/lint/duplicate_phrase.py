@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from policyengine.automata.folding import Folding
 from policyengine.language.diagnostics import Label, quoted
-from policyengine.language.phrases import fold_spec
 from policyengine.language.policyset import Ban, Bias, Phrase, PhraseOptions, Rule
 from policyengine.lint.checked import Checked
+from policyengine.lint.covering import comparable
 from policyengine.lint.model import Finding, Fix
 from policyengine.lint.removing import removal
 
@@ -43,7 +42,7 @@ def _twice(
     checked: Checked, rule: Rule, phrases: tuple[Phrase, ...] | list[Phrase], options: PhraseOptions | None
 ) -> Iterator[Finding]:
     """options: how phrases are compared; None: as they are written."""
-    folding = Folding(fold_spec(options)) if options else None
+    folding = comparable(options) if options else None
     seen: dict[Hashable, Phrase] = {}
     for phrase in phrases:
         key = tuple(folding.fold(phrase.text)) if folding else phrase.text

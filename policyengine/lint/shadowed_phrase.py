@@ -22,9 +22,9 @@ from collections.abc import Iterator
 
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.language.diagnostics import Label, quoted
-from policyengine.language.policyset import Ban, When
+from policyengine.language.policyset import Ban, PhraseOptions, When
 from policyengine.lint.checked import Checked, Pattern
-from policyengine.lint.covering import Inner, Outer, folds_as_much, holding, inside
+from policyengine.lint.covering import Inner, Outer, comparable, folds_as_much, holding, inside
 from policyengine.lint.model import Finding, Fix
 from policyengine.lint.removing import removal
 
@@ -104,8 +104,8 @@ def _acts_for(checked: Checked, pattern: Pattern, other: Pattern, found: Inner, 
     if not isinstance(its, Ban) or not its.phrases or its.exceptions:
         return False
     if pattern.rule == other.rule:
-        if found.exactly and last:
-            return False  # written twice, which another lint says
+        if last and _is_needed_for(pattern, other, mine.options):
+            return False
     elif not (_covers(checked, pattern.rule, other.rule) and _same(mine, its)):
         return False
     elif last and other.rule > pattern.rule:
@@ -113,6 +113,15 @@ def _acts_for(checked: Checked, pattern: Pattern, other: Pattern, found: Inner, 
     if mine.fallback.kind == "redact" and not (found.exactly and last):
         return False
     return not (last and mine.options.word_end == "eager" and found.open and its.options.word_end == "exact")
+
+
+def _is_needed_for(pattern: Pattern, other: Pattern, options: PhraseOptions) -> bool:
+    """Of two phrases of a rule that match alike: whether the pattern is the first, or equal, as another lint says."""
+    fold = comparable(options).fold
+    if fold(pattern.phrase.text) == fold(other.phrase.text):
+        return True
+    back = inside(Outer(other.phrase.text, options), pattern.component.automaton)
+    return pattern.number < other.number and any(one.pattern == pattern.number for one in back)
 
 
 def _same(mine: Ban, its: Ban) -> bool:
