@@ -12,6 +12,7 @@ from itertools import combinations, pairwise
 _EXHAUSTIVE = 6  # places to cut up to which every way is tried
 _SINGLE_CUTS = 8
 _RANDOM = 6
+_FEW = 40  # cuts up to which every run of them is tried
 _READ = 20_000  # code points that the random ways of one text may read together
 
 
@@ -43,19 +44,26 @@ def chunkings(text: str) -> Iterator[list[str]]:
 def fewest(places: Sequence[int], fails: Callable[[list[int]], bool]) -> list[int]:
     """As few of the places as possible, none of which can be left out, with which `fails` still holds.
 
-    `fails` must hold for all of them. Halves are tried first, so that long texts need few tries.
+    `fails` must hold for all of them. Long runs are left out first, so that long texts need few tries.
     """
-    kept = list(places)
-    size = max(1, len(kept) // 2)
-    while kept:
-        at, before = 0, len(kept)
-        while at < len(kept):
-            fewer = kept[:at] + kept[at + size :]
-            if fails(fewer):
-                kept = fewer
-            else:
-                at += size
-        if size == 1 and len(kept) == before:
-            break
-        size = max(1, size // 2)
+    kept, size = list(places), len(places)
+    while size > 1:
+        kept, size = _without_runs(kept, size, size, fails), size // 2
+    before = len(kept) + 1
+    while len(kept) < before:
+        before = len(kept)
+        # Some can only be left out together: between them is no token.
+        for run in range(len(kept) if len(kept) <= _FEW else 1, 0, -1):
+            kept = _without_runs(kept, run, 1, fails)
+    return kept
+
+
+def _without_runs(kept: list[int], size: int, step: int, fails: Callable[[list[int]], bool]) -> list[int]:
+    at = 0
+    while at < len(kept):
+        fewer = kept[:at] + kept[at + size :]
+        if fails(fewer):
+            kept = fewer
+        else:
+            at += step
     return kept

@@ -13,7 +13,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 
 from policyengine.automata.phrases import Ints
@@ -82,22 +82,28 @@ class TokenLevel:
         """What is wrong with a segmentation, and whether `eager` forbids it."""
         assert self._bound is not None
         session, surplus, tokens = self._bound.start(truth.request), False, self._vocabulary.tokens
-        # A space in front of the text, which the decoder drops, is no part of it.
-        read = truth.size - sum(len(tokens[token] or b"") for token in ids)
+        # Where the decoder drops a space in front, the client sees the text without it, and masks must hold for both.
+        dropped = sum(len(tokens[token] or b"") for token in ids) - truth.size
+        read, may = -dropped, truth.behind_space if dropped else truth
+        stopped = False
         for place, token in enumerate(ids):
             masked = _holds(session.mask_parts(), token)
             read += len(tokens[token] or b"")
-            complete, touched = truth.reach(read)
+            complete, touched = truth.reach(read)[0], may.reach(read + dropped)[1]
+            completes = may.end is not None and touched >= may.end
             if truth.end is not None and complete >= truth.end:
-                return (None if masked else self._wrong(ids[: place + 1], masked=False)), surplus
+                fine = masked or stopped or not completes
+                return (None if fine else self._wrong(ids[: place + 1], masked=False)), surplus
             # A character that is begun counts where the text goes on to complete it.
-            if masked and not (truth.end is not None and touched >= truth.end):
-                if not truth.ends_in_match(touched):
+            if masked and not completes:
+                if not may.ends_in_match(touched):
                     return self._wrong(ids[: place + 1], masked=True), surplus
                 surplus = truth.passes
+            # What could become a marker of reasoning is no text to the text level yet, which then finds a match later.
+            stopped = self._bans.reasoning is not None and (masked or stopped) and may.ends_in_match(touched)
             session.advance(token)
         masked = _holds(session.mask_parts(), self._vocabulary.eos_token_ids[0])
-        if masked != truth.at_end:
+        if masked not in (truth.at_end, may.at_end):
             return self._wrong(ids, masked=masked, end=True), surplus
         return None, surplus
 
@@ -152,6 +158,11 @@ class _Truth:
                 self.end = count
                 return
         self.at_end = session.finish().action == "terminate"
+
+    @cached_property
+    def behind_space(self) -> _Truth:
+        """The same of the text behind a space."""
+        return _Truth(self._program, f" {self._text}", self.request)
 
     @property
     def size(self) -> int:
@@ -232,7 +243,7 @@ class _Speller:
         for at in range(len(data) - 1, -1, -1):
             counts[at] = min(sum(counts[end] for end in ends[at]), _EXHAUSTIVE + 1) if ends[at] else 0
         if counts[0] <= _EXHAUSTIVE:
-            yield from self._all(data, ends)
+            yield from sorted(self._all(data, ends), key=len)
             return
         for pick in (max, min):
             yield self._spell(data, ends, pick)
