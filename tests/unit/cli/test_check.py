@@ -81,7 +81,7 @@ def test_a_wrong_project_file_is_reported_and_targets_are_not_guessed(run: Run, 
 @pytest.mark.parametrize(
     ("policies", "expected"),
     [
-        ({"a": BAN, "b": BAN.replace("names", "x")}, []),
+        ({"a": BAN, "b": BAN.replace("Project Titan, bluebird", "magpie")}, []),
         (
             {"a": "targets: [trtllm]\nrules: {a: {rewrite: {to: upper}}, b: {rewrite: {to: lower}}}\n"},
             ["conflicting-rewrites"],
