@@ -18,7 +18,7 @@ from policyengine.runtime.program import Component, Program
 
 if TYPE_CHECKING:
     from policyengine.automata.vocabulary import Vocabulary
-    from policyengine.language.test_files import TestFile
+    from policyengine.language.test_files import Test, TestFile
     from policyengine.lint.ignores import Ignore
 
 
@@ -136,6 +136,15 @@ class Checked:
 
         found = (read_tests(path, Report()) for path in paths)
         return tuple(one for one in found if one is not None)
+
+    @cached_property
+    def tests_by_path(self) -> Mapping[str, Sequence[Test]]:
+        """By the real path of a policy or folder: the tests of the files that name it."""
+        found: dict[str, list[Test]] = {}
+        for file in self.tests:
+            for path in file.policies:
+                found.setdefault(os.path.realpath(path), []).extend(file.tests)
+        return found
 
 
 def _scalars(node: nodes.Node, is_key: bool) -> Iterator[tuple[nodes.Scalar, bool]]:

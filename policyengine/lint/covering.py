@@ -1,4 +1,4 @@
-"""Which patterns certainly match inside every match of a phrase, asked of the automata.
+"""Which patterns match in a text, and which certainly do inside every match of a phrase, asked of the automata.
 
 A phrase's own text, read where it may stand by its own edges, is what every match of it is to an automaton that folds
 at least as much. What completes within it completes within every match.
@@ -17,6 +17,7 @@ from policyengine.automata.phrases import JOINS, N_BASES, PhraseAutomaton
 from policyengine.automata.threads import ThreadAutomaton
 from policyengine.automata.unicode_data import join_class
 from policyengine.language.policyset import PhraseOptions
+from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import Automaton
 
 _JOINS_TO_ALL = 1  # the join class that grants no edge to what follows
@@ -123,6 +124,23 @@ def _in_threads(outer: Outer, automaton: ThreadAutomaton) -> Iterator[Inner]:
     if outer.right_edge:
         for pattern in sorted(automaton.ends(state)):
             yield Inner(pattern, len(outer.text) + 1, False, True)
+
+
+def matching(automaton: Automaton, text: str) -> set[int]:
+    """The patterns that match somewhere in a text."""
+    if isinstance(automaton, PhraseAutomaton):
+        state, done = automaton.follow(automaton.START, text)
+        return done | set(automaton.at_end(state))
+    if isinstance(automaton, ThreadAutomaton):
+        threads, done = automaton.follow(automaton.START, text)
+        return done | automaton.ends(threads)
+    return _irregular(automaton, text)
+
+
+def _irregular(automaton: Irregular, text: str) -> set[int]:
+    import regex
+
+    return {number for number, source in enumerate(automaton.sources) if regex.search(source, text)}
 
 
 def holding(automaton: PhraseAutomaton) -> np.ndarray:

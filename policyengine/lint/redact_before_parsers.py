@@ -22,13 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policyengine.automata.phrases import PhraseAutomaton
-from policyengine.automata.threads import ThreadAutomaton
 from policyengine.language.diagnostics import quoted
 from policyengine.lint.checked import Checked
+from policyengine.lint.covering import matching
 from policyengine.lint.model import Finding
-from policyengine.runtime.irregular import Irregular
-from policyengine.runtime.program import Automaton, BanPlan
+from policyengine.runtime.program import BanPlan
 
 TARGET = "trtllm"
 
@@ -51,7 +49,7 @@ def findings(checked: Checked) -> Iterator[Finding]:
         if component.use not in ("avoid", "text") or not redacting:
             continue
         for place, text in enumerate(markup):
-            for number in redacting & _matches(component.automaton, text):
+            for number in redacting & matching(component.automaton, text):
                 rule = component.rules[number]
                 changed[rule] = min(place, changed.get(rule, place))
     for rank, place in sorted(changed.items()):
@@ -67,20 +65,3 @@ def _redacts(checked: Checked, rank: int) -> bool:
     policy = checked.work.plans[rule.policy]
     on_hook = TARGET in policy.targets and policy.activation == "always" and rule.when.always
     return on_hook and isinstance(rule.body, BanPlan) and rule.body.text_action.kind == "redact"
-
-
-def _matches(automaton: Automaton, text: str) -> set[int]:
-    """The patterns that match somewhere in a text."""
-    if isinstance(automaton, PhraseAutomaton):
-        state, done = automaton.follow(automaton.START, text)
-        return done | set(automaton.at_end(state))
-    if isinstance(automaton, ThreadAutomaton):
-        threads, done = automaton.follow(automaton.START, text)
-        return done | automaton.ends(threads)
-    return _irregular(automaton, text)
-
-
-def _irregular(automaton: Irregular, text: str) -> set[int]:
-    import regex
-
-    return {number for number, source in enumerate(automaton.sources) if regex.search(source, text)}

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from policyengine.language.policyset import Ban, Policy, Rewrite, Rule
 from policyengine.language.test_files import Test
 from policyengine.lint.checked import Checked
-from policyengine.runtime.errors import RequestError
+from policyengine.lint.covering import matching
 
 
 def cases_of(checked: Checked, policy: Policy) -> Iterator[Test]:
-    """The tests of the files that name a policy, or a folder above it."""
+    """The tests of the files that name a policy, or a folder above it. A test may come twice."""
     path = os.path.realpath(policy.file)
-    for file in checked.tests:
-        named = [os.path.realpath(one) for one in file.policies]
-        if any(path == one or path.startswith(one + os.sep) for one in named):
-            yield from file.tests
+    for named, tests in checked.tests_by_path.items():
+        if path == named or path.startswith(named + os.sep):
+            yield from tests
 
 
 def acts_on_text(rule: Rule) -> bool:
@@ -26,7 +25,7 @@ def acts_on_text(rule: Rule) -> bool:
 
 
 def fires(checked: Checked, policy: Policy, rule: Rule, test: Test) -> bool:
-    """Whether a test makes a rule act: it says so, or, where it names no rules, the text is tried."""
+    """Whether a test makes a rule act: it says so, or it names no rules and this one matches in its text."""
     case, name = test.case, f"{policy.name}/{rule.id}"
     if case.verdict == "pass" or case.todo is not None:
         return False
@@ -34,14 +33,15 @@ def fires(checked: Checked, policy: Policy, rule: Rule, test: Test) -> bool:
         return name in case.rules
     if isinstance(rule.body, Rewrite):
         return case.verdict == "rewrite"
-    return name in _decided(checked, test)
+    return _holds(checked, name, case.text or "".join(case.chunks or []))
 
 
-def _decided(checked: Checked, test: Test) -> set[str]:
-    chunks = [test.case.text] if test.case.text is not None else test.case.chunks or []
-    try:
-        session = checked.program.text_session(test.case.request)
-    except RequestError:
-        return set()
-    verdicts = [*(session.feed(chunk or "") for chunk in chunks), session.finish()]
-    return {f"{match.policy}/{match.rule}" for verdict in verdicts for match in verdict.matches}
+def _holds(checked: Checked, name: str, text: str) -> bool:
+    """Whether a rule matches somewhere in a text."""
+    rank = next(i for i, source in enumerate(checked.work.sources) if checked.work.name(source) == name)
+    return any(
+        component.rules[number] == rank
+        for component in checked.work.components
+        if component.use in ("avoid", "text") and rank in component.rules
+        for number in matching(component.automaton, text)
+    )
