@@ -22,7 +22,9 @@ def as_json(run: Run) -> str:
         "tests": [_object(result) for result in run.results],
         "summary": {
             "tests": len(run.results),
-            **{outcome: run.count(outcome) for outcome in TAGS},
+            "passed": run.count("passed"),
+            "failed": run.count("failed"),
+            "todo": run.count("todo"),
             "chunkings": sum(result.chunkings for result in run.results),
             "segmentations": sum(result.segmentations for result in run.results),
             "unspelled": sum(result.unspelled for result in run.results),

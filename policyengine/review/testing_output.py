@@ -68,7 +68,8 @@ def _block(result: Result, run: Run) -> str:
     if result.outcome == "todo":
         return f"{head}: {visible(result.todo or '')}"
     if result.outcome == "passed":
-        return f"{head} ({_plural(result.surplus, 'way', 'ways')} to write it forbidden)" if result.surplus else head
+        ways = _plural(result.surplus, "way", "ways")
+        return f"{head} (eager forbids {ways} to write it)" if result.surplus else head
     return "\n".join([head, *(f"  {line}" for line in details(result))])
 
 
@@ -160,7 +161,7 @@ def _text(result: Result) -> str:
 
 
 def _code(shown: str) -> str:
-    return f"`{shown}`"
+    return f"`` {shown} ``" if "`" in shown else f"`{shown}`"
 
 
 def _plural(number: int, one: str, many: str) -> str:

@@ -364,7 +364,7 @@ def test_tokens_of_a_model(run: Run, tests: Tests, tmp_path: Path) -> None:
     tests(a=PASSES, b="{text: Two bluebirds., verdict: pass}")
     result = run("test", "policies", "-v", "--tokenizer", model(tmp_path))
     assert result.code == 0
-    assert "forbidden)\n" in result.out
+    assert "b (eager forbids 16 ways to write it)\n" in result.out
     assert "segmentations\n`word_end: eager` forbids some ways to write 1 passing text (--verbose)\n" in result.out
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from policyengine.language.files import TEST_ENDING
-from policyengine.review import testing_pytest
+from policyengine.review import testing, testing_files, testing_pytest
 
 pytest_plugins = ["pytester"]
 
@@ -23,13 +23,19 @@ tests:
   later: {text: Bluebirds., verdict: redact, todo: "plurals, #12"}
 """
 
+# A run inside this process forgets what it imports, and numpy can be imported once only.
+IMPORTED = (testing, testing_files)
+
 NAME = "policyengine.review.testing_pytest"
 IS_INSTALLED = any(point.value == NAME for point in importlib.metadata.entry_points(group="pytest11"))
 
 
+PLUGIN = () if IS_INSTALLED else ("-p", NAME)
+
+
 def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    """Run pytest in a process of its own, with the plugin as an installation has it."""
-    return pytester.runpytest_subprocess(*(() if IS_INSTALLED else ("-p", NAME)), *arguments)
+    """Run pytest with the plugin as an installation has it."""
+    return pytester.runpytest_inprocess(*PLUGIN, *arguments)
 
 
 @pytest.fixture
@@ -67,9 +73,11 @@ def test_each_test_is_an_item(project: pytest.Pytester) -> None:
 def test_items_are_chosen_as_any_other(project: pytest.Pytester) -> None:
     run(project, "policies/names.test.yaml::caught").assert_outcomes(passed=1)
     run(project, "-k", "caught or later").assert_outcomes(passed=1, xfailed=1, deselected=1)
-    run(project, "-p", "no:policyengine", "-p", f"no:{NAME}")  # turned off: nothing is collected
-    outcome = project.runpytest_subprocess("-p", "no:policyengine")
-    assert outcome.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_it_can_be_turned_off(project: pytest.Pytester) -> None:
+    result = project.runpytest_inprocess("-p", "no:policyengine")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def test_a_todo_that_passes_fails(project: pytest.Pytester) -> None:
@@ -105,7 +113,8 @@ def test_a_start_without_policy_tests_imports_nothing_of_ours(pytester: pytest.P
             assert not {"yaml", "pydantic", "numpy"} & set(sys.modules)
         """
     )
-    run(pytester, "-p", "no:hypothesispytest").assert_outcomes(passed=1)
+    result = pytester.runpytest_subprocess(*PLUGIN, "-p", "no:hypothesispytest")
+    result.assert_outcomes(passed=1)
 
 
 def test_it_is_declared_and_means_the_same_files() -> None:
