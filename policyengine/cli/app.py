@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from policyengine.cli import check, code, scan, schema, test
+from policyengine.cli import check, code, explain, scan, schema, test
 from policyengine.cli import compile as compile_command
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command(name="check", cls=check.Command)(check.run)
 app.command(name="code")(code.run)
 app.command(name="compile")(compile_command.run)
+app.command(name="explain")(explain.run)
 app.command(name="scan")(scan.run)
 app.command(name="schema")(schema.run)
 app.command(name="test", epilog=test.EXAMPLE)(test.run)
