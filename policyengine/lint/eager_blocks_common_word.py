@@ -3,7 +3,8 @@
 With `word_end: eager` no token may leave the text ending in a banned word, since the model might stop there. A longer
 word that its tokenizer splits just there can then only be written with other tokens, which models rarely do: with `ass`
 banned, `Assess` as `Ass` and `ess`. Use `word_end: exact` if these words matter more than that the banned one is never
-left hanging. Common words are taken from the vocabulary itself. Asked only with `--tokenizer`.
+left hanging. Common words, and beginnings of them, are taken from the vocabulary itself: what a token holds whole
+behind a space, and then splits in a new line or behind a quote. Asked only with `--tokenizer`.
 
 Wrong:
 
@@ -44,16 +45,19 @@ def findings(checked: Checked) -> Iterator[Finding]:
         if component.use != "avoid" or not isinstance(component.automaton, PhraseAutomaton | ThreadAutomaton):
             continue
         blocked: dict[int, dict[str, str]] = {}
+        spaced: set[int] = set()  # those that block a word behind a space, where most words stand
         for word in words:
             if not _stops_inside(component.automaton, word):
                 continue
             for form in dict.fromkeys((f" {word}", word, f" {word.capitalize()}", word.capitalize())):
                 for number, split in _blocking(component.automaton, vocabulary, form):
                     blocked.setdefault(number, {}).setdefault(word, f"{quoted(form.strip())} ({split})")
+                    spaced |= {number} if form[0] == " " else set()
         for number, found in sorted(blocked.items()):
             some = ", ".join(list(found.values())[:_SHOWN])
             more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-            message = f"{quoted(phrases[number].text)} keeps this model from common words as it writes them: {some}"
+            where = "" if number in spaced else " without a space before them, as in a new line"
+            message = f"{quoted(phrases[number].text)} keeps this model from common words{where}: {some}"
             hint = "`word_end: exact` lets them be written"
             yield Finding(message + more, phrases[number].span, hint)
 

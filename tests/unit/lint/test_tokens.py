@@ -69,7 +69,17 @@ def test_a_real_tokenizer_is_asked(found: Found) -> None:
     """One that was trained on source text: its own words are the common ones."""
     policy = VLLM + "rules: {r: {ban: {phrases: [con]}}}\n"
     (message,) = found("eager-blocks-common-word", policy, vocabulary=small())
-    assert message.startswith("`con` keeps this model from common words as it writes them: `Context` (`Con` + `text`)")
+    assert message.startswith("`con` keeps this model from common words")
+    assert "`Context` (`Con` + `text`)" in message
+
+
+def test_it_says_where_most_words_stand(found: Found) -> None:
+    policy = VLLM + "rules: {r: {ban: {phrases: [cat]}}}\n"
+    every = [b" category", b"Category", b" Category", b"cat"]
+    (line,) = found("eager-blocks-common-word", policy, vocabulary=vocabulary(*every))
+    assert "common words without a space before them, as in a new line: `category` (`cat` + " in line
+    (anywhere,) = found("eager-blocks-common-word", policy, vocabulary=vocabulary(b" category", b" Cat", b"cat"))
+    assert "common words: " in anywhere
 
 
 @pytest.mark.parametrize(
