@@ -418,11 +418,14 @@ class TokenOracle:
         self.tokens = [b"" if i in eos else token for i, token in enumerate(tokens)]
         self.eos, self.phrases = tuple(eos), tuple(phrases)
         self._all = tuple(range(len(phrases)))
-        self._foldings = sorted({(p.case, p.normalize, p.gaps) for p in phrases}, key=str)
+        self._foldings = list(
+            dict.fromkeys((p.case, p.normalize, "literal" if p.gaps == "literal" else "spaces") for p in phrases)
+        )
         self._kinds: dict[bytes, tuple[list[str], Iterator[str]]] = {}
         self._written = {" "} | {c for p in phrases for text in (p.text, *p.exceptions) for c in fold(text, p)[0]}
         self._eager = tuple(i for i in self._all if phrases[i].word_end == "eager")
         self._in = lru_cache(maxsize=1 << 12)(self._search)
+        self._step = lru_cache(maxsize=1 << 10)(self.would_match)
 
     def _search(self, text: str, end: End, waiting: bool, phrases: tuple[int, ...]) -> set[Place]:
         result = set()
@@ -476,7 +479,14 @@ class TokenOracle:
         written = self._written
         for ch in completions(tail):
             folded = [_kind(ch, *options) for options in self._foldings]
-            kind = tuple([kinds if written.isdisjoint(characters) else characters for characters, kinds in folded])
+            kind = tuple(
+                [
+                    kinds
+                    if written.isdisjoint(characters)
+                    else tuple(c if c in written else k for c, k in zip(characters, kinds, strict=True))
+                    for characters, kinds in folded
+                ]
+            )
             if kind not in seen:
                 seen.add(kind)
                 yield ch
@@ -502,7 +512,7 @@ class TokenOracle:
             return False
         before = decode(self.tokens[i] for i in history)
         after = decode([*(self.tokens[i] for i in history), data])
-        if self.would_match(before, after, together=together):
+        if self._step(before, after, together=together):
             return True
         if ends and self.complete_at_end(*before) - self.complete(before[0]):
             return True

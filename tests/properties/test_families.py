@@ -9,7 +9,7 @@ import pytest
 
 from tests.properties import trials
 
-CASES = 100  # a kind of vocabulary, times 20 segmentations, times 5 kinds
+CASES = 50  # a kind of vocabulary, times 40 segmentations, times 5 kinds
 
 
 @pytest.mark.parametrize("kind", trials.KINDS)
