@@ -339,3 +339,60 @@ def test_a_check_imports_no_more_than_it_needs(write: Write) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+# -- --fix, --no-ignores ----------------------------------------------------------------------------------------------
+
+TWICE = "rules: {x: {ban: {phrases: [titan, Titan, ' moon']}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "left", "done"),
+    [
+        ([], ["duplicate-phrase", "edge-whitespace"], 0),
+        (["--fix"], ["edge-whitespace"], 1),
+        (["--fix=safe"], ["edge-whitespace"], 1),
+        (["--fix=unsafe"], [], 2),
+        (["--fix", "--ignore", "PE102"], ["edge-whitespace"], 0),
+    ],
+)
+def test_fixes_are_told_on_stderr_and_what_is_left_is_reported(
+    run: Run, write: Write, option: list[str], left: list[str], done: int
+) -> None:
+    result = run("check", write(a=TWICE), *option, "--fail-level", "warning")
+    assert (result.code, names(result.out)) == (1 if left else 0, left)
+    assert len(result.err.splitlines()) == done
+
+
+def test_what_a_fix_did_in_words(run: Run, write: Write) -> None:
+    policies = write(a=TWICE)
+    assert run("check", policies, "--fix").err == (
+        f"fixed {policies}/a.yaml:3:36: PE102 duplicate-phrase: removed `Titan`\n"
+    )
+    assert "phrases: [titan, ' moon']" in (policies / "a.yaml").read_text()
+
+
+def test_fix_takes_no_value_behind_a_space(run: Run, write: Write) -> None:
+    result = run("check", "--fix", write(a=TWICE))
+    assert result.code == 0
+    assert run("check", write(a=TWICE), "--fix", "unsafe").code == 2  # a path that is not there
+
+
+def test_a_file_that_cannot_be_written_exits_2(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    policies = write(a=TWICE)
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkstemp", refused)
+    result = run("check", policies, "--fix")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"error: cannot write `{policies}/a.yaml`: Permission denied\n"
+
+
+def test_comments_hide_nothing_from_an_auditor(run: Run, write: Write) -> None:
+    comment = "# policyengine: ignore[duplicate-phrase, edge-whitespace] on purpose\n"
+    policies = write(a=comment + TWICE)
+    hidden = run("check", policies)
+    assert (names(hidden.out), hidden.out) == ([], "1 file, 1 rule: no findings (2 ignored)\n")
+    assert names(run("check", policies, "--no-ignores").out) == ["duplicate-phrase", "edge-whitespace"]
