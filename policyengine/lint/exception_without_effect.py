@@ -6,7 +6,7 @@ no banned phrase changes nothing; it is a typing error, or the phrase it belonge
 Wrong:
 
     rules:
-      names: {ban: {phrases: [Titan], except: [Project Triton]}}
+      names: {ban: {phrases: [Titan], except: [Titan press kit, Project Triton]}}
 
 Right:
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 Needs = Literal["", "vocabulary"]
 Mended = Literal["", "safe", "unsafe"]
 
+_FIXES: dict[Mended, str] = {
+    "": "",
+    "safe": "`--fix` mends it where that changes nothing that is caught.",
+    "unsafe": "`--fix=unsafe` mends it, which changes what is caught.",
+}
 _NOTES = {True: "`--fix` does it", False: "`--fix=unsafe` does it: what is caught changes"}
 
 
@@ -62,7 +67,7 @@ class Lint:
 
     Attributes:
         code, name, severity: as of a `Code`.
-        fix: whether `--fix` can mend it: "safe" also without being asked for unsafe fixes.
+        fix: whether `--fix` can mend it: "safe": some of it without being asked for unsafe fixes.
         needs: what it cannot work without.
     """
 
@@ -81,7 +86,8 @@ class Lint:
     @cached_property
     def page(self) -> Code:
         """Its page: the docstring of its module."""
-        return code_of(self.code, self.name, self.severity, import_module(self._module).__doc__ or "")
+        page = code_of(self.code, self.name, self.severity, import_module(self._module).__doc__ or "")
+        return replace(page, why=f"{page.why.rstrip()} {_FIXES[self.fix]}")
 
     @property
     def _module(self) -> str:

@@ -15,7 +15,7 @@ from policyengine.lint.model import Lint
 LINTS: tuple[Lint, ...] = (
     # PE0xx: what stands in a file
     Lint("PE006", "edge-whitespace", "warning", "unsafe"),
-    Lint("PE007", "invisible-character", "warning", "unsafe"),
+    Lint("PE007", "invisible-character", "warning", "safe"),
     Lint("PE008", "swallowed-comment", "warning", "unsafe"),
     Lint("PE050", "homoglyph-in-phrase", "warning", "unsafe"),
     Lint("PE051", "undeclared-variable", "warning"),

@@ -11,6 +11,7 @@ import policyengine.lint
 from policyengine.language import codes
 from policyengine.lint.model import Lint
 from policyengine.lint.registry import LINTS, every_code, find, matching
+from policyengine.lint.run import check
 
 # What was published once. Codes and names are stable and never reused: this table only grows.
 PUBLISHED = {
@@ -95,3 +96,14 @@ def test_what_a_word_stands_for(text: str, some: str, count: int) -> None:
 def test_a_word_that_stands_for_nothing() -> None:
     """An empty one too, which an unset variable of a shell would be."""
     assert matching("") == matching("PE9xx") == matching("owner") == frozenset()
+
+
+@pytest.mark.parametrize("lint", LINTS, ids=lambda lint: lint.name)
+def test_what_the_registry_says_of_fixes_is_true(lint: Lint, tmp_path: Path) -> None:
+    """Of its own example. Where it says that fixes are unsafe, none is safe."""
+    for name, text in lint.page.bad:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    fixes = [fix for one, fix in check([tmp_path]).fixes.items() if one.name == lint.name]
+    assert bool(fixes) is bool(lint.fix)
+    assert not (lint.fix == "unsafe" and any(fix.safe for fix in fixes))
+    assert ("`--fix" in lint.page.why) is bool(lint.fix)
