@@ -95,6 +95,11 @@ class Checked:
         """`policy/rule` of a rank."""
         return self.work.name(self.work.sources[rule])
 
+    def acts(self, rule: Rule) -> bool:
+        """Whether a rule changes outputs at all; one that only watches does not."""
+        source = next(one for one in self.work.sources if one.rule is rule)
+        return self.work.together(source, source)
+
     def source(self, file: str) -> Source:
         """A file's text and its lines."""
         if file not in self._sources:

@@ -64,4 +64,5 @@ def _redacts(checked: Checked, rank: int) -> bool:
     rule = checked.work.rules[rank]
     policy = checked.work.plans[rule.policy]
     on_hook = TARGET in policy.targets and policy.activation == "always" and rule.when.always
-    return on_hook and isinstance(rule.body, BanPlan) and rule.body.text_action.kind == "redact"
+    redacts = isinstance(rule.body, BanPlan) and rule.body.text_action.kind == "redact"
+    return on_hook and redacts and checked.acts(checked.work.sources[rank].rule)

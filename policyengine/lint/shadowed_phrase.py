@@ -133,7 +133,8 @@ def _covers(checked: Checked, mine: int, its: int) -> bool:
     work = checked.work
     a, b = work.rules[mine], work.rules[its]
     first, second = work.plans[a.policy], work.plans[b.policy]
-    active = a.policy == b.policy or second.activation == "always"
+    active = work.together(work.sources[mine], work.sources[its])
+    active = active and (a.policy == b.policy or second.activation == "always")
     targets = set(first.targets) <= set(second.targets)
     channel = b.channel in ("all", a.channel)
     return active and targets and channel and (work.sources[its].rule.when in (When(), work.sources[mine].rule.when))

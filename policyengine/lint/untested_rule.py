@@ -50,6 +50,10 @@ def findings(checked: Checked) -> Iterator[Finding]:
     for policy in checked.policies.policies:
         tests = list(cases_of(checked, policy))
         for rule in policy.rules:
-            if acts_on_text(rule) and not any(fires(checked, policy, rule, test) for test in tests):
+            if (
+                acts_on_text(rule)
+                and checked.acts(rule)
+                and not any(fires(checked, policy, rule, test) for test in tests)
+            ):
                 message = f"no test makes {quoted(f'{policy.name}/{rule.id}')} act"
                 yield Finding(message, rule.span, "add one, with a text that it catches, to a `*.test.yaml`")
