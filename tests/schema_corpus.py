@@ -24,6 +24,7 @@ GOOD_POLICIES = (
     *(HEAD + f"activation: {value}\n{RULE}" for value in ("always", "on_request")),
     *(HEAD + f"targets: [{value}]\n{RULE}" for value in ("vllm", "trtllm-llm", "trtllm, vllm, trtllm-llm")),
     *(HEAD + f"{key}: ''\n{RULE}" for key in ("description", "owner")),
+    HEAD + "mode: shadow\n" + RULE,
     HEAD + "description: |\n  Two\n  lines.\nowner: no\nmode: enforce\n" + RULE,
     HEAD + "parameters: {}\n" + RULE,
     *(
@@ -66,7 +67,7 @@ BAD_POLICIES = (
         for key in ("description", "owner")
         for value in ("3", "true", "~", "[a]", "{}")
     ),
-    *(HEAD + f"mode: {value}\n{RULE}" for value in ("shadow", "on", "~", "1")),
+    *(HEAD + f"mode: {value}\n{RULE}" for value in ("Shadow", "on", "~", "1")),
     *(HEAD + f"{key}: 1\n{RULE}" for key in ("Policy", "rule", "unknown", "lint", "variables", "reasoning")),
     *(
         HEAD + f"parameters: {value}\n" + RULE

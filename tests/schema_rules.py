@@ -83,6 +83,7 @@ GOOD_RULES = (
     ),
     "{rewrite: {to: upper}, when: {device: [cuda, cpu, cuda]}}",
     "{force: {token_id: 1, at: 0}, mode: enforce}",
+    "{min_tokens: 1, mode: shadow}",
     "{bias: {token_ids: {1: 1}}, mode: enforce, when: {device: [cpu]}}",
 )
 
@@ -295,7 +296,5 @@ BAD_RULES = (
     ),
     *(f"{{min_tokens: 1, when: {{device: [{device}]}}}}" for device in ("gpu", "CUDA", "rocm", "0")),
     "{min_tokens: 1, when: {devices: [cpu]}}",
-    *(f"{{min_tokens: 1, mode: {mode}}}" for mode in ("off", "true", "~", "[enforce]")),
-    # not yet
-    "{min_tokens: 1, mode: shadow}",
+    *(f"{{min_tokens: 1, mode: {mode}}}" for mode in ("off", "true", "~", "[enforce]", "Shadow")),
 )

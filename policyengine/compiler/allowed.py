@@ -81,6 +81,8 @@ def _meetings(work: Work, index: int) -> Iterator[list[int]]:
 
 def _covers(work: Work, other: Source, source: Source, target: str) -> bool:
     """Whether `other`, if its policy is active, acts on everything that `source` is about."""
+    if "shadow" in (other.rule.mode, source.rule.mode):
+        return False
     same_part = work.given.project.reasoning is None or other.rule.channel in ("all", source.rule.channel)
     same_engine = other.rule.when in (type(other.rule.when)(), source.rule.when)
     return target in work.plans[other.policy].targets and same_part and same_engine

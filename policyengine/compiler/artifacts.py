@@ -121,7 +121,7 @@ def _report(program: Program, levels: Levels, targets: tuple[str, ...], array_by
     ]
     sizes = [
         {
-            "use": one.use,
+            "use": one.use if one.mode == "enforce" else f"{one.use}, shadow",
             "policies": ", ".join(names[i] for i in one.policies),
             "targets": ", ".join(one.targets),
             "kind": automaton_kind(one.automaton),
@@ -144,4 +144,5 @@ def _report(program: Program, levels: Levels, targets: tuple[str, ...], array_by
 def _what(rule: RulePlan) -> str:
     body = rule.body
     what = f"ban, {'avoid' if body.avoid else body.text_action.kind}" if isinstance(body, BanPlan) else kind(rule)
-    return what if rule.channel == "all" else f"{what}, in the {rule.channel}"
+    what = what if rule.channel == "all" else f"{what}, in the {rule.channel}"
+    return f"{what}, shadow" if rule.mode == "shadow" else what

@@ -113,7 +113,7 @@ def _key(work: Work, entry: _Entry) -> tuple[Any, ...]:
     spec = json.dumps(entry.spec.to_json(), sort_keys=True)
     gaps = entry.options.gaps if entry.form == "gapped" else ""
     alone = entry.rule if entry.exceptions else -1
-    who = _USES.index(entry.use), group, policy.targets, astuple(rule.when), rule.channel
+    who = _USES.index(entry.use), group, policy.targets, astuple(rule.when), rule.channel, rule.mode
     return *who, _FORMS.index(entry.form), spec, gaps, alone, parameter
 
 
@@ -190,4 +190,5 @@ def _component(work: Work, entries: Sequence[_Entry], automaton: Automaton) -> C
         phrases=tuple(entry.phrase.text for entry in entries),
         weights=tuple(entry.weight for entry in entries if entry.weight is not None),
         channel=rule.channel,
+        mode=rule.mode,
     )

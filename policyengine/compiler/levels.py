@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from policyengine.language.diagnostics import Diagnostic, diagnostic
@@ -25,6 +25,7 @@ class Level:
 
     how: "tokens" and "text" say where the rule acts; "inactive": by its own `when`; "left out": by the policy's own
     `targets`; "not enforced": the target cannot.
+    detail: what more there is to say; it begins with "shadow" where the rule only counts.
     blame: what a "not enforced" is about: the rule, its action, or its policy's activation.
     """
 
@@ -60,7 +61,10 @@ def levels_of(program: Program, targets: Iterable[str]) -> Levels:
 def _level(rule: RulePlan, policy: PolicyPlan, target: str) -> Level:
     if target not in policy.targets:
         return Level("left out", "targets")
-    return _ENGINES[target](rule, policy)
+    level = _ENGINES[target](rule, policy)
+    if rule.mode == "shadow" and level.runs:
+        return replace(level, detail=", ".join(filter(None, ("shadow", _only_on(rule)))))
+    return level
 
 
 def _vllm(rule: RulePlan, policy: PolicyPlan) -> Level:

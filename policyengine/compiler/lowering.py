@@ -30,6 +30,7 @@ def lower_rules(work: Work) -> None:
             body=_body(source.rule),
             when=_when(source.rule.when),
             channel=source.rule.channel if markers else "all",
+            mode=source.rule.mode,
         )
         for source in work.sources
     )

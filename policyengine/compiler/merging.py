@@ -49,7 +49,9 @@ def _is_on(value: Any, _: Program) -> bool:
 
 def _changes_text(value: Any, program: Program) -> bool:
     """Whether a parser is named, and some rule of the hook changes text without ending the answer."""
-    on_hook = [rule for rule in program.rules if "trtllm" in program.policies[rule.policy].targets]
+    on_hook = [
+        rule for rule in program.rules if rule.mode == "enforce" and "trtllm" in program.policies[rule.policy].targets
+    ]
     return bool(value) and any(
         isinstance(rule.body, RewritePlan)
         or (isinstance(rule.body, BanPlan) and rule.body.text_action.kind == "redact")

@@ -43,9 +43,11 @@ class Work:
     def together(self, a: Source, b: Source) -> bool:
         """Whether b acts in every output in which a acts, or the other way round, on some target and engine.
 
-        Two policies that a request may or may not combine are not decided here: their request is refused, or the
-        session copes.
+        A rule in shadow acts in none. Two policies that a request may or may not combine are not decided here: their
+        request is refused, or the session copes.
         """
+        if "shadow" in (a.rule.mode, b.rule.mode):
+            return False
         first, second = self.plans[a.policy], self.plans[b.policy]
         certain = a.policy == b.policy or "always" in (first.activation, second.activation)
         same_targets = bool(set(first.targets) & set(second.targets))

@@ -6,7 +6,6 @@ _REFUSED = "remove it: what this version cannot enforce is refused, never ignore
 
 # By key, or by value where a value is what is not there yet.
 INSTEAD = {
-    "shadow": "remove it: a rule acts as soon as it is loaded; try it on a server for tests first",
     "assigned": "use `always` and compile the policy for those servers alone, or `on_request`, which clients choose",
     "assignments": "remove it, and compile a bundle for each kind of server",
 }

@@ -14,10 +14,9 @@ from policyengine.language.explain import describe
 from policyengine.language.instead import odd_character, other_tool
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.phrase_lists import PhraseLists
-from policyengine.language.policyset import Policy, Rule, Target
+from policyengine.language.policyset import Mode, Policy, Rule, Target
 from policyengine.language.reading import Reading
 from policyengine.language.rules import KINDS, Context, Kind
-from policyengine.language.rules.base import MODE
 from policyengine.language.strict import Strict, later, problem
 
 POLICY_NAME = re.compile(r"[a-z0-9-]+")
@@ -76,7 +75,11 @@ class Header(Strict):
         description="The engines that run the policy: vllm, trtllm (the hook of trtllm-serve), trtllm-llm "
         "(TensorRT-LLM's LLM API). On others it is left out. Default: the project's targets.",
     )
-    mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = Field("enforce", description=MODE)
+    mode: Mode = Field(
+        "enforce",
+        description="enforce (default): the rules act. shadow: what they would have done is counted; they change "
+        "nothing and hold nothing back. A rule may say its own.",
+    )
     parameters: dict[str, Any] = Field(
         default_factory=dict,
         description="Values that a request may pass, by name. Rules use one as `{param: name}`.",
@@ -96,9 +99,10 @@ def read_policy(root: nodes.Mapping, reading: Reading, lists: PhraseLists, relat
     node, rules_data = root.value("rules"), data.get("rules")
     if isinstance(node, nodes.Mapping) and isinstance(rules_data, dict):
         fallen_out = _fallen_out(node, reading)
+        mode: Mode = header.mode if header else "enforce"
         for rule_id, (key, value) in node.entries.items():
             if isinstance(rule_id, str) and rule_id not in fallen_out:
-                rule = _rule(rule_id, key, value, rules_data[rule_id], reading, lists, uses)
+                rule = _rule(rule_id, key, value, rules_data[rule_id], reading, lists, uses, mode)
                 rules += [rule] if rule else []
     fitted = parameters.fit(declared, uses, reading)
     if header is None:
@@ -120,8 +124,16 @@ def read_policy(root: nodes.Mapping, reading: Reading, lists: PhraseLists, relat
 
 
 def _rule(
-    rule_id: str, key: Scalar, node: Node, data: Any, reading: Reading, lists: PhraseLists, uses: list[parameters.Use]
+    rule_id: str,
+    key: Scalar,
+    node: Node,
+    data: Any,
+    reading: Reading,
+    lists: PhraseLists,
+    uses: list[parameters.Use],
+    mode: Mode,
 ) -> Rule | None:
+    """A rule; `mode`: that of the policy."""
     if not RULE_ID.fullmatch(rule_id) or len(rule_id) > limits.NAME_LENGTH.default:
         hint = f"letters, digits, `_`, `-` and `.`, not starting with `.`, at most {limits.NAME_LENGTH.default}"
         reading.add("invalid-value", f"{quoted(rule_id)} is no id for a rule", key, hint=hint)
@@ -146,6 +158,7 @@ def _rule(
         body=kind.build(form, Context(reading, rule_id, node, lists, uses)),
         when=form.condition(),
         channel=form.channel or kind.channel,
+        mode=form.mode or mode,
         span=reading.span(key),
         body_span=reading.span(body_key),
         action_span=reading.span(action) if action else None,

@@ -14,6 +14,7 @@ Target = Literal["vllm", "trtllm", "trtllm-llm"]
 Gaps = Literal["spaces", "punctuation", "letters", "literal"]
 Activation = Literal["always", "assigned", "on_request"]
 Channel = Literal["all", "answer", "reasoning"]
+Mode = Literal["enforce", "shadow"]
 ActionKind = Literal["avoid", "redact", "terminate", "block"]
 
 
@@ -175,6 +176,7 @@ class Rule:
     body_span: Span
     action_span: Span | None = None
     channel: Channel = "all"
+    mode: Mode = "enforce"  # its own, or the policy's
 
 
 @dataclass(frozen=True, slots=True)

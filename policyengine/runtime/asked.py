@@ -68,6 +68,7 @@ class Layer:
 class Asked:
     """What acts in one channel of a request's output; channel None: the output has no channels. Shared by requests.
 
+    rules: those of this channel, with their ranks.
     banned: ids that are always masked. biases: by id. weights: float64 [patterns], one array a component of `bias`.
     layers: of the whole output, and of the channel if there are channels.
     """
@@ -85,6 +86,7 @@ class Asked:
         self.after = self._active(program.after)
         self.weights = tuple(self._weights(bound.component.weights) for bound in self.bias)
         rules = [(rank, rule) for rank, rule in program.ranked if self._acts(rule.policy, rule.channel)]
+        self.rules = tuple(rules)
         self.banned = frozenset(t for _, rule in rules if isinstance(rule.body, BanPlan) for t in rule.body.token_ids)
         self.biases = self._token_biases(rules)
         whole = [(rank, rule) for rank, rule in rules if channel is None or rule.channel == "all"]

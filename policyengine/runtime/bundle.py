@@ -33,6 +33,7 @@ from policyengine.runtime.program import (
     AutomatonKind,
     Channel,
     Component,
+    Mode,
     Param,
     PolicyPlan,
     Program,
@@ -59,6 +60,7 @@ class ComponentEntry:
 
     use: Use
     channel: Channel
+    mode: Mode
     policies: tuple[int, ...]
     targets: tuple[str, ...]
     when: WhenPlan
@@ -179,6 +181,7 @@ def _entry(component: Component) -> ComponentEntry:
     return ComponentEntry(
         use=component.use,
         channel=component.channel,
+        mode=component.mode,
         policies=component.policies,
         targets=component.targets,
         when=component.when,
@@ -234,6 +237,7 @@ def _components(manifest: Manifest, arrays: Arrays) -> tuple[Component, ...]:
                 phrases=tuple(phrases),
                 weights=entry.weights,
                 channel=entry.channel,
+                mode=entry.mode,
             )
         )
     unknown = set(arrays) - set(_arrays(tuple(components)))

@@ -49,6 +49,7 @@ def program_digest(
             "targets": component.targets,
             "when": encode(component.when),
             "channel": component.channel,
+            "mode": component.mode,
             "kind": automaton_kind(component.automaton),
             "fold": component.automaton.spec.to_json(),
             "rules": component.rules,

@@ -27,6 +27,9 @@ Value = int | float | str
 # The part of an output that a rule looks at and acts on. "all" is the whole output, or either part of it.
 Channel = Literal["all", "answer", "reasoning"]
 
+# "shadow": what the rule would do is counted, and nothing is changed or held for it.
+Mode = Literal["enforce", "shadow"]
+
 
 @dataclass(frozen=True, slots=True)
 class Param:
@@ -167,6 +170,7 @@ class RulePlan:
     body: RuleBody
     when: WhenPlan = WhenPlan()
     channel: Channel = "all"
+    mode: Mode = "enforce"
 
 
 Automaton = PhraseAutomaton | ThreadAutomaton | Irregular
@@ -202,6 +206,7 @@ class Component:
     phrases: tuple[str, ...]  # phrases, expressions or names of scripts as written, for people
     weights: tuple[float | Param, ...] = ()
     channel: Channel = "all"
+    mode: Mode = "enforce"
 
 
 @dataclass(frozen=True, slots=True)

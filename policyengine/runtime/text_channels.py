@@ -39,8 +39,13 @@ class ChannelTextSession(TextSession):
 
     @property
     def idle(self) -> bool:
-        """Whether no rule is active, so that all text passes as it is."""
+        """As in `TextSession`."""
         return all(plan.idle for plan in self._plans.values())
+
+    @property
+    def acts(self) -> bool:
+        """As in `TextSession`."""
+        return any(plan.acts for plan in self._plans.values())
 
     @property
     def held(self) -> int:
@@ -81,8 +86,8 @@ class ChannelTextSession(TextSession):
             marker = ""
         if kept:
             self._kept = [last.text, marker]
-            return verdict_of("", last.matches)
+            return verdict_of("", last.matches, last.shadowed)
         if self._plan.holds and self._channel == "reasoning":
             self._kept = [marker]
             return last
-        return verdict_of(last.text + marker, last.matches)
+        return verdict_of(last.text + marker, last.matches, last.shadowed)

@@ -16,6 +16,7 @@ from policyengine.automata.threads import ThreadAutomaton
 from policyengine.runtime.program import BanPlan, Channel, Component, Program, Request, RewritePlan, TextAction
 from policyengine.runtime.scanner_threads import ThreadScanner
 from policyengine.runtime.scanners import NOTHING, Effect, PhraseScanner, Scanner, replacement
+from policyengine.runtime.text_watch import WatchPlan
 
 if TYPE_CHECKING:
     from policyengine.runtime.text_memo import Node
@@ -41,7 +42,9 @@ class TextPlan:
     """The text level of a program for one set of active rules.
 
     Attributes:
-        scanners: one an active component.
+        scanners: one an active component that acts.
+        acts: whether any rule acts; watched: the components in shadow, where what takes too long stands alone.
+        idle: nothing acts and nothing is watched.
         actions: by rule (index into `program.rules`); None: the rule has nothing to do with text.
         rewrite: what becomes of every character that leaves; None: nothing, unless `silent`.
         silent: no text ever leaves.
@@ -51,7 +54,13 @@ class TextPlan:
         remembers, nodes, resting, known_chunks: see `text_memo`.
     """
 
-    def __init__(self, program: Program, components: Sequence[Component], rewrites: Sequence[RewritePlan]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        components: Sequence[Component],
+        rewrites: Sequence[RewritePlan],
+        shadows: Sequence[Component] = (),
+    ) -> None:
         self.program = program
         bodies = [rule.body for rule in program.rules]
         self.actions = tuple(body.text_action if isinstance(body, BanPlan) else None for body in bodies)
@@ -63,7 +72,9 @@ class TextPlan:
         blocks = [any(action.kind == "block" for action in scanner.actions) for scanner in self.scanners]
         self.holds = any(blocks)
         self.holds_all = any(b and component.channel == "all" for b, component in zip(blocks, components, strict=True))
-        self.idle = not self.scanners and not modes
+        self.acts = bool(self.scanners or modes)
+        self.watched = self._watched(shadows)
+        self.idle = not self.acts and not self.watched
         self.remembers = all(scanner.recurs for scanner in self.scanners)
         self.initial = tuple(scanner.start for scanner in self.scanners)
         self.nodes: dict[object, Node] = {}
@@ -71,6 +82,12 @@ class TextPlan:
         self.known_chunks = 0
         self.fragile: frozenset[str] = frozenset()
         self._find_effects()
+
+    def _watched(self, shadows: Sequence[Component]) -> tuple[WatchPlan, ...]:
+        scanners = [scanner_of(component, self.actions) for component in shadows]
+        together = [scanner for scanner in scanners if scanner.recurs]
+        alone = [[scanner] for scanner in scanners if not scanner.recurs]
+        return tuple(WatchPlan(some) for some in (together, *alone) if some)
 
     def _find_effects(self) -> None:
         """Tell each scanner what its rules may put in place of a match."""
@@ -149,9 +166,11 @@ def _plan(program: Program, policies: frozenset[int], target: str | None, channe
         rule.body
         for rule in program.rules
         if isinstance(rule.body, RewritePlan)
+        and rule.mode == "enforce"
         and rule.when.always
         and rule.policy in policies
         and (target is None or target in program.policies[rule.policy].targets)
         and (rule.channel in channels or channels == {"all"})
     ]
-    return TextPlan(program, components, rewrites)
+    enforced, shadows = ([one for one in components if one.mode == mode] for mode in ("enforce", "shadow"))
+    return TextPlan(program, enforced, rewrites, shadows)

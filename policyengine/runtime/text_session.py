@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from policyengine.runtime import text_memo
 from policyengine.runtime.program import Program, Request
 from policyengine.runtime.scanners import SearchTimeoutError
+from policyengine.runtime.text_found import Found
 from policyengine.runtime.text_memo import Edge, Node
 from policyengine.runtime.text_pieces import Stop
 from policyengine.runtime.text_plan import BLOCKED, TextPlan, plan_for
+from policyengine.runtime.text_watch import Watch
 from policyengine.runtime.text_window import Window
 
 _SLICE = 512  # code points read in one go
@@ -41,12 +43,17 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do now: `text` leaves with it, and after a terminate nothing more. `matches`: decided in this call."""
+    """What to do now: `text` leaves with it, and after a terminate nothing more. `matches`: decided in this call.
+
+    shadowed: what rules in shadow matched in the original text, which changed nothing. Each is told on its own: what
+    other rules make of the text plays no part, but that nothing is read behind the match that ended an output.
+    """
 
     action: Literal["emit", "suppress", "terminate"]
     text: str
     reason: str | None
     matches: tuple[Match, ...]
+    shadowed: tuple[Match, ...] = ()
 
 
 _SILENCE = Verdict("suppress", "", None, ())
@@ -61,7 +68,7 @@ class TextSession:
         What was fed from there on leaves, if it leaves, as it was read (but for a rewrite).
     """
 
-    __slots__ = ("_kept", "_node", "_plan", "_read", "_window", "replaced")
+    __slots__ = ("_kept", "_node", "_plan", "_read", "_stopped", "_watches", "_window", "replaced")
 
     def __new__(cls, program: Program, *_: object, **__: object) -> Self:
         """The session of a program that tells reasoning from answers is one of each."""
@@ -89,11 +96,18 @@ class TextSession:
         self._node: Node | None = text_memo.start(plan)
         self._window: Window | None = None
         self._kept: list[str] | None = [] if plan.holds else None  # what is held for `block`
+        self._stopped = 0  # where a match ended the output, in code points read
+        self._watches = tuple(Watch(one, self._read) for one in plan.watched)
 
     @property
     def idle(self) -> bool:
-        """Whether no rule is active, so that all text passes as it is."""
+        """Whether no rule is active, in shadow or not: all text passes as it is, and there is nothing to tell of it."""
         return self._plan.idle
+
+    @property
+    def acts(self) -> bool:
+        """Whether any rule is active that is not in shadow; if none is, all text passes as it is."""
+        return self._plan.acts
 
     @property
     def held(self) -> int:
@@ -104,6 +118,10 @@ class TextSession:
 
     def feed(self, text: str) -> Verdict:
         """Read the next piece of the output. Emit: `text` leaves now; suppress: nothing does."""
+        return self._watch(text) if self._watches else self._act(text)
+
+    def _act(self, text: str) -> Verdict:
+        """`feed` for the rules that act."""
         node = self._node
         if node is not None:
             edge = node.edges.get(text)
@@ -121,10 +139,29 @@ class TextSession:
     def _by_slices(self, text: str) -> Verdict:
         parts = []
         for at in range(0, len(text), _SLICE):
-            parts.append(self.feed(text[at : at + _SLICE]))
+            parts.append(self._act(text[at : at + _SLICE]))
             if parts[-1].action == "terminate":
                 break
         return joined(parts)
+
+    def _watch(self, text: str) -> Verdict:
+        """`feed`, where rules in shadow read too: as far as the others do."""
+        begin = self._read
+        verdict = self._act(text)
+        if verdict.action != "terminate":
+            found = [match for watch in self._watches for match in watch.feed(text)]
+            return self._with(verdict, found) if found else verdict
+        text = text[: max(0, self._stopped - begin)] if self._stopped else text
+        return self._with(verdict, self._last_of_watches(text, at_end=False))
+
+    def _last_of_watches(self, text: str, *, at_end: bool) -> list[Found]:
+        watches, self._watches = self._watches, ()
+        return [match for watch in watches for match in (*watch.feed(text), *watch.finish(at_end=at_end))]
+
+    def _with(self, verdict: Verdict, found: Sequence[Found]) -> Verdict:
+        """A verdict that tells what rules in shadow matched."""
+        names = self._plan.names
+        return replace(verdict, shadowed=tuple(Match(*names[m.rule], m.start, m.end) for m in found))
 
     def _read_on(self, text: str) -> Verdict:
         node, window = self._node, self._window
@@ -149,6 +186,7 @@ class TextSession:
             stop = window.feed(text)
             self._read += len(text)
             if stop is not None:
+                self._stopped = origin + window.position
                 return self._terminate(window, origin, stop)
             window.release()
             out = "".join(window.out)
@@ -169,6 +207,12 @@ class TextSession:
 
     def finish(self) -> Verdict:
         """The output ended: what was held leaves, or the last matches decide."""
+        verdict = self._finish()
+        if not self._watches:
+            return verdict
+        return self._with(verdict, self._last_of_watches("", at_end=True))
+
+    def _finish(self) -> Verdict:
         window = self._node.open() if self._node is not None else self._window
         if window is None:
             return _SILENCE
@@ -215,16 +259,17 @@ class TextSession:
         return tuple(Match(*names[m.rule], m.start + origin, m.end + origin) for m in window.take(ended=ended))
 
 
-def verdict_of(text: str, matches: tuple[Match, ...]) -> Verdict:
+def verdict_of(text: str, matches: tuple[Match, ...], shadowed: tuple[Match, ...] = ()) -> Verdict:
     """The verdict that lets text leave, if there is any."""
     if not text:
-        return Verdict("suppress", "", None, matches) if matches else _SILENCE
-    return Verdict("emit", text, None, matches)
+        return Verdict("suppress", "", None, matches, shadowed) if matches or shadowed else _SILENCE
+    return Verdict("emit", text, None, matches, shadowed)
 
 
 def joined(parts: Sequence[Verdict]) -> Verdict:
     """Verdicts that follow each other as one; only the last may be a terminate."""
     text, matches = "".join(part.text for part in parts), tuple(match for part in parts for match in part.matches)
+    shadowed = tuple(match for part in parts for match in part.shadowed)
     if parts and parts[-1].action == "terminate":
-        return Verdict("terminate", text, parts[-1].reason, matches)
-    return verdict_of(text, matches)
+        return Verdict("terminate", text, parts[-1].reason, matches, shadowed)
+    return verdict_of(text, matches, shadowed)

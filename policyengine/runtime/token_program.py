@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from policyengine.automata.vocabulary import Vocabulary
     from policyengine.automata.vocabulary_trie import VocabularyTrie
     from policyengine.runtime.token_session import TokenSession
+    from policyengine.runtime.watched import ShadowProgram
 
 _MOST_CACHED = 1 << 14
 _MOST_SHARED = 1 << 10
@@ -106,7 +107,9 @@ class TokenProgram:
         self.program, self.vocabulary, self.target = program, vocabulary, target
         self.device, self.model = device, model
         # With their ranks, which are their places among all rules of the program.
-        self.ranked = tuple((rank, rule) for rank, rule in enumerate(program.rules) if self._applies(rule))
+        applying = [(rank, rule) for rank, rule in enumerate(program.rules) if self._applies(rule)]
+        self.ranked = tuple((rank, rule) for rank, rule in applying if rule.mode == "enforce")
+        self.in_shadow: frozenset[int] = frozenset()  # the ranks, where this is a program of rules in shadow alone
         self.rules = tuple(rule for _, rule in self.ranked)
         # What each id adds to the text: EOS is an end, not text, whatever it is called.
         ends = frozenset(vocabulary.eos_token_ids)
@@ -115,6 +118,7 @@ class TokenProgram:
         components = [c for c in program.components if c.use != "text" and self.acts(c)]
         # bool [size]: ids that stand for something, if only for a special token.
         self.is_real = np.array([data is not None for data in vocabulary.tokens], dtype=np.bool_)
+        self.n_real = int(self.is_real.sum())
         bind_checks.check_ids(self)
         self.avoid = tuple(BoundComponent(c, vocabulary) for c in components if c.use in ("avoid", "allow"))
         self.after = tuple(BoundComponent(c, vocabulary) for c in components if c.use == "after")
@@ -129,6 +133,11 @@ class TokenProgram:
         self._asked: dict[Hashable, Asked] = {}
         self._requested_ids = lru_cache(maxsize=256)(self._encode_requested)
         bind_checks.check_rules(self)
+        self.shadows: tuple[ShadowProgram, ...] = ()
+        if len(applying) > len(self.ranked):
+            from policyengine.runtime.watched import shadow_programs
+
+            self.shadows = shadow_programs(self, [one for one in applying if one[1].mode == "shadow"])
 
     def _applies(self, rule: RulePlan) -> bool:
         targets = self.program.policies[rule.policy].targets
@@ -136,6 +145,11 @@ class TokenProgram:
 
     def acts(self, component: Component) -> bool:
         """Whether the facts of this engine leave a component active."""
+        mine = self.in_shadow.intersection(component.rules) if component.mode == "shadow" else not self.in_shadow
+        return bool(mine) and self.fits(component)
+
+    def fits(self, component: Component) -> bool:
+        """Whether the facts of this engine are what a component asks for, in shadow or not."""
         return self._holds(component.when) and (self.target is None or self.target in component.targets)
 
     def _holds(self, when: WhenPlan) -> bool:
@@ -213,13 +227,26 @@ class TokenProgram:
         reasoning: bool | None = None,
     ) -> TokenSession:
         """`token_session` for a request that was parsed before."""
+        ends = self._ends(stop_token_ids, max_tokens, ignore_eos)
+        session = self.begin(request, ends, reasoning)
+        if not self.shadows:
+            return session
+        from policyengine.runtime.watched import watched
+
+        return watched(self, session, request, ends, reasoning)
+
+    def begin(self, request: Request, ends: Ends, reasoning: bool | None) -> TokenSession:
+        """`start` without the rules in shadow."""
         from policyengine.runtime.channel_session import ChannelSession
         from policyengine.runtime.token_session import TokenSession
 
-        ends = self._ends(stop_token_ids, max_tokens, ignore_eos)
         if self.markers is None:
             return TokenSession(self, request, ends)
         return ChannelSession(self, request, ends, self.markers, reasoning)
+
+    def forget(self) -> None:
+        """Begin with no request known, as a copy must."""
+        self._asked = {}
 
     def asked(self, request: Request, ends: Ends, channel: Channel | None, *, at_start: bool = True) -> Asked:
         """What the rules ask of a request in one channel; the same object for requests that are alike, while kept."""
@@ -256,7 +283,8 @@ class TokenProgram:
 
     def nbytes(self) -> int:
         """Bytes that the tables of all components hold."""
-        return sum(bound.matcher.nbytes() for bound in (*self.avoid, *self.bias, *self.after))
+        own = sum(bound.matcher.nbytes() for bound in (*self.avoid, *self.bias, *self.after))
+        return own + sum(shadow.program.nbytes() for shadow in self.shadows)
 
 
 def frozen_ids(ids: Iterable[int]) -> Ints:

@@ -15,6 +15,7 @@ from policyengine.runtime.asked import Asked
 from policyengine.runtime.course import Course, holds
 from policyengine.runtime.ends import Ends
 from policyengine.runtime.program import Request
+from policyengine.runtime.reasons import masking
 from policyengine.runtime.token_program import BoundComponent, TokenProgram, frozen_ids
 
 _NOTHING: tuple[Ints, ...] = ()
@@ -29,6 +30,15 @@ class StandIn(NamedTuple):
 
     token: int
     sources: Ints
+
+
+class Answers(NamedTuple):
+    """What a session answers before a choice: `mask_parts`, `forced`, `only` and `stand_in`."""
+
+    parts: tuple[Ints, ...]
+    forced: int | None
+    only: Ints | None
+    stand_in: StandIn | None
 
 
 class TokenSession:
@@ -69,7 +79,7 @@ class TokenSession:
         self._positions = tuple(b.matcher.START for b in self._avoid)
         self._bias_positions = tuple(b.matcher.START for b in self._bias)
         self._after_positions = tuple(b.matcher.START for b in self._after)
-        self._banned, self._token_biases = asked.banned, asked.biases
+        self._banned, self._token_biases, self._rules = asked.banned, asked.biases, asked.rules
         self._always_banned = (self.program.shared_ids(self._banned),) if self._banned else _NOTHING
         self.has_bias = bool(self._bias or self._token_biases)
         self._watch_last = self.max_tokens is not None and any(b.minds_the_end for b in (*self._avoid, *self._bias))
@@ -149,27 +159,54 @@ class TokenSession:
         if allowed is not None:
             permitted[:] = False
             permitted[np.fromiter((i for i in allowed if 0 <= i < size), dtype=np.int64)] = True
-        forced, only = self.forced, self.only
-        blocked = np.zeros(size, dtype=bool)
+        answers = self.answers()
+        blocked = self._blocked(answers, permitted)
+        if answers.forced is None:
+            permitted &= self.program.is_real
+        if not (permitted & ~blocked).any():
+            blocked[:] = True
+            blocked[self.program.vocabulary.eos_token_ids[0]] = False
+        return np.flatnonzero(blocked)
+
+    def _blocked(self, answers: Answers, permitted: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """bool [size]: what these answers mask, before what is done in a dead end. permitted: by the engine."""
+        parts, forced, only, stand_in = answers
+        blocked = np.zeros(self._size, dtype=bool)
         if only is not None:
             blocked[:] = True
             blocked[only] = False
-        for part in self.mask_parts():
+        for part in parts:
             blocked[part] = True
-        stand_in = self.stand_in
         if stand_in is not None:
             token, sources = stand_in
             stands = not blocked[token] and bool((permitted[sources] & ~blocked[sources]).any())
             blocked[sources] = True
             blocked[token] = not stands
         if forced is not None:
-            blocked |= np.arange(size) != forced
-        if forced is None:
-            permitted &= self.program.is_real
-        if not (permitted & ~blocked).any():
-            blocked[:] = True
-            blocked[self.program.vocabulary.eos_token_ids[0]] = False
-        return np.flatnonzero(blocked)
+            blocked |= np.arange(self._size) != forced
+        return blocked
+
+    def answers(self) -> Answers:
+        """All that is masked or steered now."""
+        return Answers(self.mask_parts(), self.forced, self.only, self.stand_in)
+
+    def dead_ends(self, answers: Answers | None = None) -> tuple[int, ...]:
+        """The rules (by rank) that mask something, if together they leave nothing now; else none.
+
+        What the engine masks plays no part. answers: those of now, for who has them.
+        """
+        return masking(self, None) if self.leaves_nothing(answers or self.answers()) else ()
+
+    def leaves_nothing(self, answers: Answers) -> bool:
+        """Whether these answers mask every id that stands for something."""
+        parts, forced, only, stand_in = answers
+        if forced is not None:
+            return any(holds(part, forced) for part in parts)
+        most = sum(map(len, parts)) + (0 if stand_in is None else len(stand_in.sources) + 1)
+        if most < (self.program.n_real if only is None else len(only)):
+            return False
+        permitted = self.program.is_real.copy()
+        return not (permitted & ~self._blocked(answers, permitted)).any()
 
     def biases(self) -> dict[int, float]:
         """What is added to the logits now, by id; without zeros."""
@@ -228,6 +265,18 @@ class TokenSession:
             self._bias_positions = tuple(b.matcher.advance(p, token_id)[0] for b, p in steps)
         self.length += 1
         self.masked_choices += wrong
+
+    def choose(self, token_id: int) -> tuple[int, ...]:
+        """`advance`; returns the rules (by rank) that mask the token, for one that was masked."""
+        place, length, before = self.place, self.length, self.masked_choices
+        self.advance(token_id)
+        if self.masked_choices == before:
+            return ()
+        after = self.place
+        self.move(place, length)
+        found = masking(self, token_id)
+        self.move(after, length + 1)
+        return found
 
     def _may_not_end(self, token_id: int) -> bool:
         """Whether this id, which ends the output, is masked for that now."""

@@ -142,7 +142,7 @@ def test_the_choices_of_a_key_are_explained() -> None:
 
 def test_what_is_not_enforced_yet_is_not_offered() -> None:
     later = {"assignments"}
-    later_values = {"assigned", "shadow"}
+    later_values = {"assigned"}
     for name, found in SCHEMAS.items():
         assert not later & {key for _, key, _ in keys(found)}, name
         for _, key, described in keys(found):

@@ -92,11 +92,15 @@ def _masks(rule: RulePlan) -> bool:
 def _acts(program: Program, rule: RulePlan, device: str) -> bool:
     """Whether the rule may act here. The model and its vocabulary are not known in this process."""
     facts = replace(rule.when, model=(), vocabulary=())
+    if rule.mode == "shadow":
+        return False
     return TARGET in program.policies[rule.policy].targets and facts.holds(device=device, model=None, vocabulary=None)
 
 
 def _is_sure(component: Component, device: str) -> bool:
     """Whether a component acts here whatever the model is; the worker, which knows it, decides about the others."""
+    if component.mode == "shadow":
+        return False
     return TARGET in component.targets and component.when.holds(device=device, model=None, vocabulary=None)
 
 

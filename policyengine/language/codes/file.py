@@ -177,8 +177,8 @@ CODES: tuple[Code, ...] = (
         "error",
         "a part of the language that this version does not enforce yet",
         """It is refused and never ignored: a policy that compiles is a policy that holds.""",
-        bad=policy("names: {ban: {phrases: [bluebird]}, mode: shadow}"),
-        good=policy("names: {ban: {phrases: [bluebird]}}"),
+        bad=whole(HEAD + "activation: assigned\n" + _BAN),
+        good=whole(HEAD + _BAN),
     ),
     Code(
         "PE022",

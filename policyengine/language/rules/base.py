@@ -14,11 +14,9 @@ from policyengine.language.diagnostics import quoted
 from policyengine.language.nodes import Node, Scalar
 from policyengine.language.parameters import Use
 from policyengine.language.phrase_lists import PhraseLists
-from policyengine.language.policyset import Body, Channel, ParamRef, When
+from policyengine.language.policyset import Body, Channel, Mode, ParamRef, When
 from policyengine.language.reading import Reading
-from policyengine.language.strict import Refusal, Strict, later, problem
-
-MODE = "enforce (default): the rule acts."
+from policyengine.language.strict import Refusal, Strict, problem
 
 TokenId = Annotated[int, Field(ge=0, le=limits.TOKEN_ID.default)]
 Device = Literal["cpu", "cuda", "hpu", "mps", "npu", "tpu", "xpu"]
@@ -99,7 +97,11 @@ class RuleForm(Strict):
         description="The part of an output that the rule is about, where the project file says how a model marks its "
         "reasoning. all: both parts. answer, reasoning: that one. Default: all for a ban, answer for the other kinds.",
     )
-    mode: Annotated[Literal["enforce"], BeforeValidator(later("shadow"))] = Field("enforce", description=MODE)
+    mode: Mode | None = Field(
+        None,
+        description="enforce: the rule acts. shadow: what it would have done is counted; it changes nothing and holds "
+        "nothing back. Default: the policy's.",
+    )
 
     refused: ClassVar[Mapping[str, Refusal]] = {
         "action": Refusal("unknown-key", "`action` does not belong to this rule", _ONLY_BAN),

@@ -27,7 +27,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_examples_load(folder: Path) -> None:
-    names, secrets, length, project, tests = blocks("yaml")
+    names, secrets, length, project, tests, competitors = blocks("yaml")
     (list_file,) = blocks("text")
     (folder / "lists").mkdir()
     (folder / "lists" / "names.txt").write_text(list_file, encoding="utf-8")
@@ -37,6 +37,7 @@ def test_the_examples_load(folder: Path) -> None:
         ("length.yaml", length),
         ("policyengine.yaml", project),
         ("names.test.yaml", tests),
+        ("competitors.yaml", competitors),
     ):
         (folder / name).write_text(text, encoding="utf-8")
     results = Runner().run(load_tests(["."]).tests)
@@ -46,7 +47,9 @@ def test_the_examples_load(folder: Path) -> None:
     ]
     loaded = load(".")
     by_name = {policy.name: policy for policy in loaded.policies}
-    assert sorted(by_name) == ["length", "names", "secrets"]
+    assert sorted(by_name) == ["competitors", "length", "names", "secrets"]
+    modes = {rule.id: rule.mode for rule in by_name["competitors"].rules}
+    assert modes == {"names": "shadow", "prices": "shadow", "proven": "enforce"}
     (codenames,) = by_name["names"].rules
     assert isinstance(codenames.body, Ban)
     assert [one.text for one in codenames.body.phrases] == ["Project Titan", "C#", "silver lantern", "#bluebird"]
@@ -73,7 +76,6 @@ def test_every_key_is_on_the_page() -> None:
 @pytest.mark.parametrize(
     ("written", "files"),
     [
-        ("`mode: shadow`", {"p.yaml": RULES + "{ban: {phrases: [x]}, mode: shadow}\n"}),
         (
             "`activation: assigned`",
             {"p.yaml": RULES.replace("rules", "activation: assigned\nrules") + "{min_tokens: 1}\n"},

@@ -1,0 +1,190 @@
+"""Rules in shadow at the text level: what they match in the original text is told, and nothing else happens.
+
+A watch reads beside the session and knows nothing of it. So what rules that act replace does not change what it finds,
+and nothing that it does, taking too long included, changes what the client sees.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from policyengine.runtime.scanners import SearchTimeoutError
+from policyengine.runtime.text_found import Found, Matches, rank
+
+if TYPE_CHECKING:
+    from policyengine.runtime.scanners import Scanner
+
+_KEPT = 1 << 16  # nodes, and edges, of one plan; then all are forgotten
+_LONGEST = 64  # characters of a chunk that are worth remembering, and symbols of a match that may still come to count
+
+SHADOW_TIMEOUT = "shadow_regex_timeout"
+counters: Counter[str] = Counter()  # of this process: watches given up, since an expression took too long
+
+
+class Node:
+    """A situation that watches share: the scanners' states, and how long ago the last symbols were read.
+
+    begins: by scanner, the character that each of the last symbols is of, counted from where the text stands (below 0).
+    edges: where a chunk leads that completes nothing.
+    """
+
+    __slots__ = ("begins", "edges", "states")
+
+    def __init__(self, states: tuple[Any, ...], begins: tuple[tuple[int, ...], ...]) -> None:
+        self.states, self.begins = states, begins
+        self.edges: dict[str, Node] = {}
+
+
+class WatchPlan:
+    """The scanners of components in shadow that are read together, and the situations that are known of them."""
+
+    def __init__(self, scanners: Sequence[Scanner[Any]]) -> None:
+        self.scanners = tuple(scanners)
+        self._remembers = all(scanner.recurs for scanner in self.scanners)
+        self._nodes: dict[object, Node] = {}
+        self._edges = 0
+        self.start = Node(tuple(scanner.start for scanner in self.scanners), ((),) * len(self.scanners))
+
+    def node(self, states: tuple[Any, ...], begins: tuple[tuple[int, ...], ...]) -> Node | None:
+        """The shared node of a situation; None for one that is not worth remembering."""
+        if not self._remembers or any(len(places) > _LONGEST for places in begins):
+            return None
+        found = self._nodes.get((states, begins))
+        if found is None:
+            if len(self._nodes) >= _KEPT:
+                self._forget()
+            found = self._nodes[states, begins] = Node(states, begins)
+        return found
+
+    def learn(self, node: Node, chunk: str, after: Node) -> None:
+        """Remember where a chunk leads that completes nothing."""
+        if len(chunk) > _LONGEST:
+            return
+        if self._edges >= _KEPT:
+            self._forget()
+        node.edges[chunk] = after
+        self._edges += 1
+
+    def _forget(self) -> None:
+        # Every edge goes, so that a watch under way keeps no old nodes alive through them.
+        for node in (self.start, *self._nodes.values()):
+            node.edges.clear()
+        self._nodes.clear()
+        self._edges = 0
+
+
+class Watch:
+    """One text, of an output or of a channel of it, read by one plan."""
+
+    __slots__ = ("_begins", "_found", "_node", "_plan", "_read", "_states")
+
+    def __init__(self, plan: WatchPlan, origin: int) -> None:
+        """origin: where the text begins, in code points of the output; matches are told in them."""
+        self._plan, self._read, self._found = plan, origin, Matches()
+        # Either a node, or states of its own and the places of the last symbols; neither once it was given up.
+        self._node: Node | None = plan.start
+        self._states: list[Any] | None = None
+        self._begins: list[list[int]] = []
+
+    def feed(self, text: str) -> list[Found]:
+        """Read the next piece; returns the matches that are certain now."""
+        node = self._node
+        if node is not None:
+            after = node.edges.get(text)
+            if after is not None:
+                self._node = after
+                self._read += len(text)
+                return []
+        try:
+            return self._read_on(text)
+        except SearchTimeoutError:
+            return self._give_up()
+
+    def _read_on(self, text: str) -> list[Found]:
+        before = self._node
+        if not self._open():
+            return []
+        assert self._states is not None
+        scanners, states = self._plan.scanners, self._states
+        for ch in text:
+            place = self._read
+            self._read = place + 1
+            found: list[Found] = []
+            for k, scanner in enumerate(scanners):
+                state, symbols, hits = scanner.step(states[k], ch)
+                states[k] = state
+                begins = self._begins[k]
+                read = len(begins)
+                if symbols:
+                    begins.extend([place] * symbols)
+                found += [_found(begins, read + end, length, rule, scanner.merges) for end, length, rule in hits]
+            if found:
+                self._report(found)
+        for begins, scanner, state in zip(self._begins, scanners, states, strict=True):
+            del begins[: len(begins) - scanner.longest(state)]
+        told = self._found.take(self._live()) if self._found else []
+        if not self._found:
+            self._close(before if not told else None, text)
+        return told
+
+    def finish(self, *, at_end: bool) -> list[Found]:
+        """No more is read; returns the last matches. at_end: the output ends here, which is an edge."""
+        try:
+            if not self._open():
+                return []
+            assert self._states is not None
+            if at_end:
+                found: list[Found] = []
+                for begins, scanner, state in zip(self._begins, self._plan.scanners, self._states, strict=True):
+                    hits = scanner.at_end(state)
+                    found += [_found(begins, len(begins) + e, n, rule, scanner.merges) for e, n, rule in hits]
+                self._report(found)
+        except SearchTimeoutError:
+            return self._give_up()
+        self._states = None
+        return self._found.take(set())
+
+    def _open(self) -> bool:
+        """Have states of one's own to go on with; False once the watch was given up."""
+        node = self._node
+        if node is not None:
+            self._node = None
+            self._states = list(node.states)
+            self._begins = [[self._read + back for back in places] for places in node.begins]
+        return self._states is not None
+
+    def _close(self, before: Node | None, text: str) -> None:
+        """Go on from a node, if the situation has one. before: the node that the text led there from."""
+        assert self._states is not None
+        begins = tuple(tuple(place - self._read for place in places) for places in self._begins)
+        node = self._plan.node(tuple(self._states), begins)
+        if node is not None:
+            self._node, self._states = node, None
+            if before is not None:
+                self._plan.learn(before, text, node)
+
+    def _give_up(self) -> list[Found]:
+        counters[SHADOW_TIMEOUT] += 1
+        self._node = self._states = None
+        return self._found.take(set())
+
+    def _report(self, found: Iterable[Found]) -> None:
+        for match in sorted(set(found), key=rank):
+            self._found.report(match)
+
+    def _live(self) -> set[int]:
+        """Where matches began that may grow."""
+        assert self._states is not None
+        return {
+            begins[-length]
+            for begins, scanner, state in zip(self._begins, self._plan.scanners, self._states, strict=True)
+            if scanner.merges
+            for length in scanner.live(state)
+        }
+
+
+def _found(begins: list[int], after: int, length: int, rule: int, grows: bool) -> Found:
+    """A match whose last symbol is the one before `after`."""
+    return Found(begins[after - length], begins[after - 1] + 1, rule, grows)
