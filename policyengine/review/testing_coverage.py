@@ -27,7 +27,7 @@ class Uncovered:
 class Coverage:
     """Of the rules that a text can make act: how many a test does make act, how many there are, and the others.
 
-    unseen: how many rules no text can make act (they steer tokens, or need an engine).
+    unseen: how many rules no text can make act (they steer tokens, need an engine, or only watch).
     """
 
     covered: int
@@ -71,9 +71,9 @@ def coverage(results: Iterable[Result], paths: Sequence[StrPath], variables: Map
 
 
 def acts_on_text(rule: Rule) -> bool:
-    """Whether a text can make the rule act: it looks at texts, and does not ask for facts of an engine."""
+    """Whether a text can make the rule act: it looks at texts, asks for no facts of an engine and is not in shadow."""
     looks = isinstance(rule.body, Rewrite) or (isinstance(rule.body, Ban) and not rule.body.token_ids)
-    return looks and not (rule.when.device or rule.when.model or rule.when.vocabulary)
+    return looks and rule.mode == "enforce" and not (rule.when.device or rule.when.model or rule.when.vocabulary)
 
 
 def _others(paths: Sequence[StrPath], variables: Mapping[str, str] | None, known: Mapping[str, Policy]) -> list[Policy]:

@@ -114,7 +114,8 @@ def _covered(run: Run, coverage: Coverage) -> Iterator[str]:
     for one in coverage.uncovered:
         yield f"  {one.span.file}:{one.span.line}:{one.span.column} {one.rule}: no test makes it act"
     if coverage.unseen:
-        yield f"  {_plural(coverage.unseen, 'more rule steers', 'more rules steer')} tokens: no text shows it"
+        rules = _plural(coverage.unseen, "more rule", "more rules")
+        yield f"  no text can show {rules}: they steer tokens, need an engine, or only watch"
 
 
 def _percent(coverage: Coverage) -> str:

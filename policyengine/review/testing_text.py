@@ -46,7 +46,7 @@ class TextLevel:
             policy = program.policies[rule.policy].name
             if isinstance(rule.body, BanPlan):
                 self._kinds[policy, rule.id] = rule.body.text_action.kind
-            elif isinstance(rule.body, RewritePlan) and rule.when.always:
+            elif isinstance(rule.body, RewritePlan) and rule.when.always and rule.mode == "enforce":
                 self._rewrites[f"{policy}/{rule.id}"] = rule.policy
 
     def run(self, chunks: Sequence[str], request: Request) -> Seen:

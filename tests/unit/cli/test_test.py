@@ -249,6 +249,7 @@ def test_coverage_names_what_no_test_touches(run: Run, tests: Tests) -> None:
     folder = tests(a=PASSES)
     (folder / "other.yaml").write_text(
         "version: 1\npolicy: other\ntargets: [vllm]\nrules:\n  a: {ban: {phrases: [magpie]}}\n  b: {min_tokens: 3}\n"
+        "  c: {ban: {phrases: [merle]}, mode: shadow}\n"
     )
     Path("compose.yaml").write_text("services: {}\n")  # not a policy, and not beside one
     result = run("test", ".", "--coverage")
@@ -257,7 +258,7 @@ def test_coverage_names_what_no_test_touches(run: Run, tests: Tests) -> None:
         "coverage: 1 of 3 rules (33.3 %)\n"
         "  policies/names.yaml:6:3 names/hidden: no test makes it act\n"
         "  policies/other.yaml:5:3 other/a: no test makes it act\n"
-        "  1 more rule steers tokens: no text shows it\n"
+        "  no text can show 2 more rules: they steer tokens, need an engine, or only watch\n"
     )
     assert "below the 40 % asked for" in run("test", ".", "--threshold", "40").out
 

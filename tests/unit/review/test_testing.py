@@ -119,6 +119,17 @@ def test_what_differs_is_told(check: Check, keys: dict[str, Any], expected: list
     assert (again.outcome, again.problems) == ("todo", result.problems)
 
 
+def test_rules_in_shadow_decide_nothing(check: Check, small: Vocabulary) -> None:
+    rules = """
+  a: {ban: {phrases: [bluebird]}, mode: shadow}
+  b: {rewrite: {to: upper}, mode: shadow}
+  c: {ban: {phrases: [magpie]}}
+"""
+    assert check(small, policy=rules, text="a bluebird", verdict="pass", rules=[]).problems == ()
+    result = check(small, policy=rules, text="a bluebird, a magpie", verdict="terminate", rules=["names/c"])
+    assert result.problems == ()
+
+
 def test_too_much_to_hold_ends_a_text_by_no_rule(check: Check, tmp_path: Path) -> None:
     (tmp_path / "policyengine.yaml").write_text("version: 1\nmax_hold: 8\n")
     rules = "\n  r: {ban: {regex: ['a[^z]*z']}, action: redact}\n"
