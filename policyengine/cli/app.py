@@ -6,22 +6,25 @@ from typing import Annotated
 
 import typer
 
-from policyengine.cli import check, code, explain, scan, schema, test
+from policyengine.cli import check, code, explain, init, scan, schema, test
 from policyengine.cli import compile as compile_command
+from policyengine.cli.environment import Commands
 
 app = typer.Typer(
+    cls=Commands,
     help="Policies for LLM output: YAML in, what vLLM and TensorRT-LLM load out.",
+    epilog="Options may also be given in the environment: POLICYENGINE_CHECK_FORMAT=github is check --format github.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command(name="check", cls=check.Command)(check.run)
-app.command(name="code")(code.run)
-app.command(name="compile")(compile_command.run)
-app.command(name="explain")(explain.run)
-app.command(name="scan")(scan.run)
-app.command(name="schema")(schema.run)
+app.command(name="check", cls=check.Command, epilog=check.EXAMPLE)(check.run)
+app.command(name="code", epilog=code.EXAMPLE)(code.run)
+app.command(name="compile", epilog=compile_command.EXAMPLE)(compile_command.run)
+app.command(name="explain", epilog=explain.EXAMPLE)(explain.run)
+app.command(name="init", epilog=init.EXAMPLE)(init.run)
+app.command(name="scan", epilog=scan.EXAMPLE)(scan.run)
+app.command(name="schema", epilog=schema.EXAMPLE)(schema.run)
 app.command(name="test", epilog=test.EXAMPLE)(test.run)
 
 

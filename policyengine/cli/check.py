@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from policyengine.automata.vocabulary import Vocabulary
     from policyengine.lint.run import Result
 
+EXAMPLE = "Example: policyengine check policies --fail-level warning --ignore governance"
+
 
 class Format(StrEnum):
     """How findings are written."""
@@ -95,10 +97,7 @@ def run(
         typer.Option(metavar="PATH", help="Also bind to this model: its tokenizer.json or tekken.json, or its folder."),
     ] = None,
 ) -> None:
-    """Check policies for what compiling them for the project's targets would refuse, and for what looks like a mistake.
-
-    Example: policyengine check policies --fail-level warning --ignore governance
-    """
+    """Check policies for what the project's targets would refuse, and for what looks like a mistake."""
     options.refuse_empty(tokenizer=tokenizer)
     selected = None if select is None else options.names(select)
     ignored = options.names(ignore or [])

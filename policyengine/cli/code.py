@@ -8,6 +8,8 @@ import typer
 
 from policyengine.cli import options
 
+EXAMPLE = "Example: policyengine code forced-contains-banned"
+
 
 def run(
     code: Annotated[

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from policyengine.language.policyset import PolicySet
     from policyengine.runtime.program import Program
 
+EXAMPLE = "Example: policyengine compile policies --target vllm -o build"
+
 
 class Target(StrEnum):
     """What policies can be compiled for."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from policyengine.automata.vocabulary import Vocabulary
     from policyengine.language import PolicySet
 
+EXAMPLE = 'Example: policyengine explain policies --text "We call it Project Titan."'
+
 
 class Format(StrEnum):
     """How explanations are written."""
@@ -63,10 +65,7 @@ def run(
         typer.Option("--set", metavar="NAME=VALUE", help="A variable for the policies; may be repeated."),
     ] = None,
 ) -> None:
-    """Explain what policies did with an output: which rule at which character or token, and why not another.
-
-    Example: policyengine explain policies --text "We call it Project Titan."
-    """
+    """Explain what policies did with an output: which rule at which character or token, and why not another."""
     options.refuse_empty(file=file, tokens=tokens, tokenizer=tokenizer, request=request)
     if len(paths) > 1 and paths[-1] == "-":
         if file is not None:

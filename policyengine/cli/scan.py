@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from policyengine.review.inputs import Decoder, Record
     from policyengine.review.scan import Scanner
 
+EXAMPLE = "Example: policyengine scan policies answers.jsonl --format json"
+
 _JSON_LINES = (".jsonl", ".ndjson")
 _POLICIES = (".yaml", ".yml")
 _INTERVAL = 0.5  # seconds between two signs of progress

@@ -10,6 +10,8 @@ import typer
 from policyengine.cli import exits, options
 from policyengine.cli.exits import fail
 
+EXAMPLE = "Example: policyengine schema schemas --check"
+
 
 def run(
     directory: Annotated[

@@ -45,7 +45,19 @@ def test_the_examples_print_what_the_page_shows(run: Run, tmp_path: Path, monkey
             printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         pattern = re.escape(shown).replace(re.escape("..."), ".*?")
         assert re.fullmatch(pattern, printed, flags=re.DOTALL), f"$ {command}\n{printed}"
-    assert commands == ["check", "check", "check", "code", "compile", "explain", "scan", "schema", "schema", "test"]
+    assert commands == [
+        "check",
+        "check",
+        "check",
+        "code",
+        "compile",
+        "explain",
+        "init",
+        "scan",
+        "schema",
+        "schema",
+        "test",
+    ]
 
 
 def test_every_command_has_a_section() -> None:
