@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 
 from policyengine.automata.folding import Folding
 from policyengine.automata.phrases import PhraseAutomaton
+from policyengine.automata.threads import BEFORE, NOW, Hit, ThreadAutomaton
 from tests import oracle
 from tests.oracle import Found, Phrase
 from tests.programs import automaton_of, spec_of
-from tests.properties.texts import alike, texts_with
+from tests.properties.texts import alike, rules, texts_with
 
 
 def scan(automaton: PhraseAutomaton, text: str) -> list[Found]:
@@ -120,6 +122,64 @@ def test_many_states_at_once_step_as_one_does(case: tuple[list[Phrase], str]) ->
     after = automaton.advance(states, np.array(symbols * automaton.n_states, dtype=np.int64))
     one_by_one = [automaton.step(s, symbol)[0] for s in range(automaton.n_states) for symbol in symbols]
     assert after.tolist() == one_by_one
+
+
+def scan_threads(automaton: ThreadAutomaton, text: str) -> list[Found]:
+    """The same for what needs threads: gaps of punctuation or between letters, and exceptions."""
+    origins: list[int] = []
+    found: list[Found] = []
+    spans: list[tuple[int, int]] = []  # of each thread: its first symbol, and where it ended if it is pending
+    state, column = automaton.START, automaton.anchored.column
+
+    def span(thread: int, end: int, here: int) -> tuple[int, int]:
+        start = here if thread < 0 else spans[thread][0]
+        return start, here + 1 if end == NOW else here if end == BEFORE else spans[thread][1]
+
+    def note(hits: Sequence[Hit], here: int) -> None:
+        for hit in hits:
+            start, end = span(hit.thread, hit.end, here)
+            found.append(Found(hit.pattern, origins[start], origins[end - 1] + 1))
+
+    for place, ch in enumerate(text):
+        for symbol in automaton.folding.table[ch]:
+            here = len(origins)
+            origins.append(place)
+            state, kept, hits = automaton.read(state, column(symbol))
+            note(hits, here)
+            spans = [span(thread.thread, thread.end, here) for thread in kept]
+    note(automaton.at_end(state), len(origins))
+    return found
+
+
+@st.composite
+def rule_cases(draw: st.DrawFn) -> tuple[list[Phrase], str]:
+    banned = draw(rules())
+    return banned, draw(texts_with(banned))
+
+
+def earliest(found: Iterable[Found]) -> set[Found]:
+    """Of the matches of a phrase that cover the same last character, that which starts first."""
+    starts: dict[tuple[int, int], int] = {}
+    for match in found:
+        key = match.phrase, match.end
+        starts[key] = min(match.start, starts.get(key, match.start))
+    return {Found(phrase, start, end) for (phrase, end), start in starts.items()}
+
+
+@settings(max_examples=400)
+@given(rule_cases())
+@example(([Phrase("a b", "substring", gaps="punctuation")], "a a , b"))
+@example(([Phrase("foo bar", gaps="punctuation"), Phrase("foo", gaps="punctuation")], "foo_bar"))
+@example(([Phrase("titan", exceptions=("titan press kit", "the titan"))], "the titan press titan titan press kit"))
+@example(([Phrase("c++", gaps="letters")], "c + + c+-+"))
+def test_threads_find_what_the_oracle_finds(case: tuple[list[Phrase], str]) -> None:
+    """At every end of the text that there might be, to the code point."""
+    banned, text = case
+    automaton = automaton_of(banned)
+    if not isinstance(automaton, ThreadAutomaton):
+        return
+    for end in range(len(text) + 1):
+        assert earliest(scan_threads(automaton, text[:end])) == earliest(oracle.find(text[:end], banned))
 
 
 @pytest.mark.parametrize("case", ["insensitive", "sensitive"])

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests import text_oracle
-from tests.oracle import Phrase, find
+from tests.oracle import Phrase, find, fold
 from tests.properties import texts
 from tests.streams import cut, run, splits
 from tests.text_programs import Rule, ban, program
@@ -88,8 +88,13 @@ def test_nothing_banned_is_shown_in_any_script(data: st.DataObject) -> None:
     assert not find(whole.text, phrases)
     assert run(policies, list(text)) == whole
     assert run(policies, data.draw(cuts(text))) == whole
-    originals = {(found.start, found.end) for found in find(text, phrases)}
-    assert originals <= {(match.start, match.end) for match in whole.matches}
+    told = {(match.start, match.end) for match in whole.matches}
+    for found in find(text, phrases):
+        # A match that goes on, as one that ends in a gap, is told once, when it is over.
+        grows = fold(phrases[found.phrase].text, phrases[found.phrase])[0].endswith(" ")
+        assert (found.start, found.end) in told or (
+            grows and any(start <= found.start and found.end <= end for start, end in told)
+        )
 
 
 @st.composite

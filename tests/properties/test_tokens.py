@@ -63,6 +63,8 @@ def check_every_step(
         last = max_tokens is not None and step + 1 == max_tokens
         masked = set(session.masked().tolist())
         expected = expect.masked(history[:step], stop_token_ids=stop, last=last)
+        may = {"stop_token_ids": stop, "last": last, "together": True}
+        expected |= {i for i in masked - expected if expect.is_masked(history[:step], i, **may)}
         spelled = [vocabulary.tokens[i] for i in history[:step]]
         invented = {i: vocabulary.tokens[i] for i in masked - expected}
         missed = {i: vocabulary.tokens[i] for i in expected - masked}
@@ -222,8 +224,8 @@ def test_over_a_real_vocabulary(
 
 
 @pytest.mark.slow
-def test_every_id_of_a_real_vocabulary(real: Vocabulary) -> None:
-    """Two positions in full: with a phrase to end and one begun, and inside a character."""
+def test_many_ids_of_a_real_vocabulary(real: Vocabulary) -> None:
+    """At two positions one id in twenty: with a phrase to end, where most are masked, and inside a character."""
     banned = [Phrase("rice"), Phrase("in the", word_end="exact"), Phrase("東京", "substring"), Phrase("pre", "prefix")]
     assert real.encode is not None
     expect, bound = oracle_of(real, banned), program(bans=banned).bind(real)
@@ -232,7 +234,9 @@ def test_every_id_of_a_real_vocabulary(real: Vocabulary) -> None:
         session = bound.token_session()
         for token in history:
             session.advance(token)
-        assert set(session.masked().tolist()) == expect.masked(history)
+        masked = set(session.masked().tolist())
+        for token in range(7, real.size, 20):
+            assert (token in masked) == expect.is_masked(history, token), real.tokens[token]
 
 
 # -- what follows from it ------------------------------------------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from tests import oracle
@@ -65,8 +67,12 @@ def usable(phrase: Phrase) -> bool:
 
 WORDS = st.lists(st.one_of(_PIECE, st.sampled_from(["a", "s", " ", " "])), min_size=1, max_size=4).map("".join)
 _CASE = st.sampled_from(["insensitive", "sensitive"])
-_NORMALIZE = st.frozensets(st.sampled_from(["nfkc", "invisible", "marks"]))
-_GAPS = st.sampled_from(["spaces", "literal"])
+_NORMALIZE = st.frozensets(st.sampled_from(["nfkc", "invisible", "marks", "confusables"]))
+_PLAIN_GAPS = st.sampled_from(["spaces", "literal"])
+_GAPS = st.sampled_from(["spaces", "literal", "punctuation", "letters"])
+_MATCH = st.sampled_from(["word", "prefix", "substring"])
+_WORD_END = st.sampled_from(["eager", "exact"])
+_NO_EXCEPTIONS: st.SearchStrategy[tuple[str, ...]] = st.just(())
 
 
 def _phrases(
@@ -74,21 +80,38 @@ def _phrases(
     case: st.SearchStrategy[str],
     normalize: st.SearchStrategy[frozenset[str]],
     gaps: st.SearchStrategy[str],
+    exceptions: st.SearchStrategy[tuple[str, ...]] = _NO_EXCEPTIONS,
 ) -> st.SearchStrategy[Phrase]:
     return st.builds(
         Phrase,
         texts,
-        match=st.sampled_from(["word", "prefix", "substring"]),
+        match=_MATCH,
         case=case,
         normalize=normalize,
         gaps=gaps,
-        word_end=st.sampled_from(["eager", "exact"]),
+        word_end=_WORD_END,
+        exceptions=exceptions,
     ).filter(usable)
 
 
 def phrases(texts: st.SearchStrategy[str] = WORDS) -> st.SearchStrategy[Phrase]:
-    """Phrases with any options, not blank once folded."""
-    return _phrases(texts, _CASE, _NORMALIZE, _GAPS)
+    """Phrases with any options, and now and then an exception, not blank once folded."""
+    plain = _phrases(texts, _CASE, _NORMALIZE, _GAPS)
+    return st.one_of(plain, plain, _phrases(texts, _CASE, _NORMALIZE, _GAPS, st.tuples(texts)))
+
+
+@st.composite
+def rules(draw: st.DrawFn, texts: st.SearchStrategy[str] = WORDS) -> list[Phrase]:
+    """The phrases of one ban with gaps or exceptions: they share all options, and most exceptions hold a phrase."""
+    options = draw(_phrases(st.just("a"), _CASE, _NORMALIZE, _GAPS))
+    written = draw(st.lists(texts, min_size=1, max_size=3))
+    around = st.tuples(st.one_of(st.just(""), texts), st.sampled_from(written), st.one_of(st.just(""), texts)).map(
+        "".join
+    )
+    exceptions = draw(st.lists(st.one_of(around, around, texts), max_size=2))
+    banned = [replace(options, text=text, exceptions=tuple(exceptions)) for text in written]
+    assume(all(map(usable, banned)))
+    return banned
 
 
 # Few foldings, for vocabularies whose index takes a second for each.
@@ -104,8 +127,8 @@ def phrases_of_few_foldings(texts: st.SearchStrategy[str]) -> st.SearchStrategy[
 
 
 def alike(texts: st.SearchStrategy[str] = WORDS, *, max_size: int = 5) -> st.SearchStrategy[list[Phrase]]:
-    """Phrases that fold alike, so that one automaton holds them."""
-    return st.tuples(_CASE, _NORMALIZE, _GAPS).flatmap(
+    """Plain phrases that fold alike, so that one automaton holds them."""
+    return st.tuples(_CASE, _NORMALIZE, _PLAIN_GAPS).flatmap(
         lambda options: st.lists(_phrases(texts, *map(st.just, options)), min_size=1, max_size=max_size)
     )
 
@@ -139,8 +162,7 @@ DISGUISES: tuple[Callable[[str], str], ...] = (
 
 def texts_with(banned: Sequence[Phrase], *, max_pieces: int = 6) -> st.SearchStrategy[str]:
     """Texts in which the phrases, whole and cut, changed and not, stand beside each other and beside other text."""
-    disguised = st.tuples(st.sampled_from([p.text for p in banned]), st.sampled_from(DISGUISES)).map(
-        lambda pair: pair[1](pair[0])
-    )
+    known = [text for p in banned for text in (p.text, *p.exceptions)]
+    disguised = st.tuples(st.sampled_from(known), st.sampled_from(DISGUISES)).map(lambda pair: pair[1](pair[0]))
     pieces = st.one_of(disguised, disguised, _PIECE, st.sampled_from(SPACES))
     return st.lists(pieces, max_size=max_pieces).map("".join)
