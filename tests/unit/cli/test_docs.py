@@ -51,6 +51,7 @@ def test_the_examples_print_what_the_page_shows(run: Run, tmp_path: Path, monkey
         "check",
         "code",
         "compile",
+        "diff",
         "explain",
         "init",
         "scan",
