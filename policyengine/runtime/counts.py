@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from policyengine.runtime.text_session import Verdict
 
 _SHOWN = 20  # rules that one line names
+
+BUSY = 60.0  # seconds between two lines of a log while outputs are under way
 
 
 class Tally(NamedTuple):
@@ -96,4 +99,27 @@ class RuleCounts:
         return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
 
 
-__all__ = ["OutputCounts", "RuleCounts", "Tally"]
+class RuleLog:
+    """Says the counts in a log now and then, if they changed."""
+
+    def __init__(
+        self, counts: RuleCounts, digest: str, say: Callable[..., object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """digest: of the bundle. say: a logger's method; it gets a format and its values."""
+        self._counts, self._digest, self._say, self._clock = counts, digest, say, clock
+        self._last, self._said = clock(), ""
+
+    def tell(self, every: float) -> bool:
+        """Say the counts unless that was less than `every` seconds ago; whether they were looked at."""
+        now = self._clock()
+        if now - self._last < every:
+            return False
+        self._last = now
+        text = self._counts.describe()
+        if text != self._said:
+            self._said = text
+            self._say("policy rules, bundle digest %s: %s", self._digest, text)
+        return True
+
+
+__all__ = ["BUSY", "OutputCounts", "RuleCounts", "RuleLog", "Tally"]

@@ -107,7 +107,7 @@ class TokenProgram:
         self.program, self.vocabulary, self.target = program, vocabulary, target
         self.device, self.model = device, model
         # With their ranks, which are their places among all rules of the program.
-        applying = [(rank, rule) for rank, rule in enumerate(program.rules) if self._applies(rule)]
+        applying = [(rank, rule) for rank, rule in enumerate(program.rules) if self.applies(rule)]
         self.ranked = tuple((rank, rule) for rank, rule in applying if rule.mode == "enforce")
         self.in_shadow: frozenset[int] = frozenset()  # the ranks, where this is a program of rules in shadow alone
         self.rules = tuple(rule for _, rule in self.ranked)
@@ -139,7 +139,8 @@ class TokenProgram:
 
             self.shadows = shadow_programs(self, [one for one in applying if one[1].mode == "shadow"])
 
-    def _applies(self, rule: RulePlan) -> bool:
+    def applies(self, rule: RulePlan) -> bool:
+        """Whether a rule, in shadow or not, is one of this engine, device and model."""
         targets = self.program.policies[rule.policy].targets
         return self._holds(rule.when) and (self.target is None or self.target in targets)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.bundles import open_bundle
+from policyengine.runtime.counts import RuleCounts, RuleLog
 from policyengine.runtime.errors import BindError
 from policyengine.runtime.program import ForcePlan, Program
 
@@ -204,11 +205,14 @@ class Bound:
     counters: "refused" and "failed" requests (both get nothing but the end), "stale" ones (the engine did not tell the
     last token), "lost" ones (their state had been dropped), "overruled" choices (a masked token was chosen),
     "dead_ends" (nothing was left but the end).
+    rules: what is counted by rule, in shadow or not; log says it.
     """
 
     def __init__(self, program: TokenProgram) -> None:
         self.program = program
         self.counters: Counter[str] = Counter()
+        self.rules = RuleCounts(program.program)
+        self.log = RuleLog(self.rules, program.program.digest, logger.info)
         self.real = int(program.is_real.sum())
         self.eos = program.vocabulary.eos_token_ids[0]
         self._padding = np.flatnonzero(~program.is_real)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 from policyengine.bundles import open_bundle
 from policyengine.engines.trtllm.outputs import Output, Outputs
 from policyengine.engines.trtllm.verdicts import StandInVerdict, engine_verdicts
+from policyengine.runtime.counts import BUSY, RuleCounts, RuleLog
 from policyengine.runtime.text_session import TextSession, Verdict
 
 TARGET = "trtllm"
@@ -52,6 +53,7 @@ class PolicyHookBase:
         max_outputs, max_idle_seconds: bounds of what is remembered; beyond them the output that was called least
             recently is dropped, and ended should it go on after all.
         counters: "failed", "evicted", "lost" (calls for an output that was dropped), "terminated", "withheld" (chunks).
+        rules: what is counted by rule, in shadow or not.
     """
 
     bundle: ClassVar[Path]
@@ -62,7 +64,10 @@ class PolicyHookBase:
         """Load the bundle. Raises `BundleError`, or RuntimeError for an engine whose hook interface is not known."""
         self._program = open_bundle(self.bundle)
         self._request = self._program.parse_request(None)
-        self._idle = self._session().idle
+        session = self._session()
+        self._idle, self._acts = session.idle, session.acts
+        self.rules = RuleCounts(self._program)
+        self._log = RuleLog(self.rules, self._program.digest, logger.info)
         self._outputs = Outputs(self.max_outputs, self.max_idle_seconds)
         self._verdicts = engine_verdicts()
         self.counters: Counter[str] = Counter()
@@ -74,7 +79,7 @@ class PolicyHookBase:
     def __call__(self, chunk: Chunk) -> Any:
         """Decide on one chunk of one output; returns the engine's verdict."""
         try:
-            verdict = self._decide(chunk)
+            verdict = self._decide(chunk) if self._acts else self._pass(chunk)
         except Exception as error:
             verdict = self._fail(chunk, error)
         if verdict.action != "emit":
@@ -86,21 +91,56 @@ class PolicyHookBase:
         return TextSession(self._program, self._request, TARGET)
 
     def _fail(self, chunk: Chunk, error: Exception) -> Verdict:
+        self._note(chunk, error, "is ended")
+        return Verdict("terminate", "", FAILED, ())
+
+    def _note(self, chunk: Chunk, error: Exception, what: str) -> None:
         self.counters["failed"] += 1
         request = getattr(chunk, "request_id", None)
         # The error's own words may quote the text, which must not reach a log.
         place = traceback.extract_tb(error.__traceback__)[-1]
         logger.error(
-            "policy hook failed for request %s, which is ended: %s in %s, line %s",
-            *(request, type(error).__name__, place.filename, place.lineno),
+            "policy hook failed for request %s, which %s: %s in %s, line %s",
+            *(request, what, type(error).__name__, place.filename, place.lineno),
         )
         if isinstance(request, int):
             self._outputs.close(request)
-        return Verdict("terminate", "", FAILED, ())
+
+    def _pass(self, chunk: Chunk) -> Verdict:
+        """A chunk where no rule acts."""
+        if not self._idle:
+            self._watch(chunk)
+        return Verdict("emit", chunk.text_diff, None, ())
+
+    def _watch(self, chunk: Chunk) -> None:
+        """Read a chunk where all rules are in shadow: nothing depends on it, whatever happens."""
+        try:
+            request, index = chunk.request_id, chunk.output_index
+            output = self._outputs.get(request, index)
+            if output is None:
+                if self._outputs.fate(request) is not None or len(chunk.text) > len(chunk.text_diff):
+                    return
+                output = self._add(request, index)
+            _read(output, _new_text(output, chunk))
+            output.pending.clear()
+            if chunk.is_final:
+                output.counts.verdict(output.session.finish())
+                self._end(request, index)
+            elif chunk.aborted:
+                self._outputs.close(request)
+        except Exception as error:
+            self._note(chunk, error, "is no longer watched")
+
+    def _add(self, request: int, index: int) -> Output:
+        output = self._outputs.add(request, index, self._session(), self.rules.output())
+        self.counters["evicted"] = self._outputs.evicted
+        return output
+
+    def _end(self, request: int, index: int) -> None:
+        self._outputs.end(request, index)
+        self._log.tell(BUSY)
 
     def _decide(self, chunk: Chunk) -> Verdict:
-        if self._idle:
-            return Verdict("emit", chunk.text_diff, None, ())
         request, index = chunk.request_id, chunk.output_index
         output = self._outputs.get(request, index)
         if output is None:
@@ -111,10 +151,9 @@ class PolicyHookBase:
                 self.counters["lost"] += 1
                 self._outputs.close(request)
                 return Verdict("terminate", "", LOST, ())
-            output = self._outputs.add(request, index, self._session())
-            self.counters["evicted"] = self._outputs.evicted
+            output = self._add(request, index)
         if chunk.is_final:
-            self._outputs.end(request, index)
+            self._end(request, index)
             return _last(output, chunk)
         if chunk.aborted:
             self._outputs.close(request)
@@ -153,6 +192,7 @@ def _last(output: Output, chunk: Chunk) -> Verdict:
     if verdict.action == "terminate":
         return verdict
     end = output.session.finish()
+    output.counts.verdict(end)
     ready = "".join((*output.pending, end.text))
     if end.action == "terminate":
         return Verdict("terminate", ready, end.reason, ())
@@ -176,6 +216,7 @@ def _read(output: Output, text: str) -> tuple[Verdict, bool]:
     output.read += len(text)
     output.recent = (output.recent + text)[-_RECENT:]
     verdict = output.session.feed(text)
+    output.counts.verdict(verdict)
     output.pending.append(verdict.text)
     if verdict.action == "terminate":
         verdict = Verdict("terminate", "".join(output.pending), verdict.reason, verdict.matches)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from policyengine.runtime.counts import OutputCounts
 from policyengine.runtime.text_session import TextSession
 
 Fate = Literal["closed", "lost"]
@@ -24,11 +25,13 @@ class Output:
     pending: text the session released that has not left yet, since its chunk was withheld.
     read, recent: how many characters of the engine's text were read, and the last of them.
     tail: U+FFFD that the engine's text ended in: a character that may not be complete.
+    counts: what is counted of it by rule.
     redecodes: the engine decodes all tokens anew at each chunk, so that `text` is the whole raw text.
     """
 
     session: TextSession
     touched: float
+    counts: OutputCounts
     pending: list[str] = field(default_factory=list)
     read: int = 0
     recent: str = ""
@@ -63,10 +66,10 @@ class Outputs:
             output.touched = self._clock()
         return output
 
-    def add(self, request: int, index: int, session: TextSession) -> Output:
+    def add(self, request: int, index: int, session: TextSession, counts: OutputCounts) -> Output:
         """The state of an output that begins; makes room for it."""
         now = self._clock()
-        output = Output(session, now)
+        output = Output(session, now, counts)
         self._requests.setdefault(request, {})[index] = output
         self._requests.move_to_end(request)
         self._count += 1

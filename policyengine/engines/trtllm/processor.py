@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from policyengine.engines.trtllm import binding, rows
 from policyengine.engines.trtllm.sequences import LostSequenceError, Requests, StaleTokensError
+from policyengine.runtime.counts import BUSY, Tally
 from policyengine.runtime.errors import BindError, RequestError
 from policyengine.runtime.forces import conflict, value_of
 from policyengine.runtime.program import AllowPlan, BanPlan, ForcePlan, MinTokensPlan, RulePlan
@@ -195,6 +196,12 @@ class PolicyLogitsProcessorBase:
         bound = self._bound or binding.bound(self._program, self._ref, device=_DEVICE, model=self._served)
         return bound.snapshot()
 
+    @property
+    def rule_counters(self) -> dict[str, Tally]:
+        """What was counted by rule in this process under this bundle and model, by `policy/rule`."""
+        bound = self._bound or binding.bound(self._program, self._ref, device=_DEVICE, model=self._served)
+        return bound.rules.snapshot()
+
     def __call__(
         self,
         req_id: int,
@@ -234,6 +241,9 @@ class PolicyLogitsProcessorBase:
             raise
         bound.counters["overruled"] += request.overruled
         request.overruled = 0
+        bound.log.tell(BUSY)
+        for beam in beams:
+            request.counts.dead_ends(beam.session.dead_ends())
         if not beams[0].session.is_idle:
             rows.edit(logits, [beam.session for beam in beams], bound, self._eos(bound))
 
@@ -243,7 +253,7 @@ class PolicyLogitsProcessorBase:
             width, device = logits.shape[1], logits.device.type
             bound = binding.bound(self._program, self._ref, device=device, model=self._served, width=width)
             self._bound = bound
-            self._requests = Requests(self.max_requests, lambda prompt: self._start(bound, prompt))
+            self._requests = Requests(self.max_requests, lambda prompt: self._start(bound, prompt), bound.rules)
         if logits.shape[1] < self._bound.program.vocabulary.size:
             raise ValueError(f"the logits became narrower: {logits.shape[1]} ids")
         return self._bound, self._requests

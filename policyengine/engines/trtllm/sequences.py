@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from policyengine.runtime.counts import OutputCounts, RuleCounts
 from policyengine.runtime.token_session import TokenSession
 
 Start = Callable[[Sequence[int]], TokenSession]  # a session behind a prompt
@@ -52,10 +53,13 @@ class Spot:
 
 
 class Request:
-    """One request under way. closed: it failed, and gets nothing but the end from here on."""
+    """One request under way.
 
-    def __init__(self, prompt: int, start: Start) -> None:
-        self.prompt = prompt
+    counts: of its rules, over all beams. closed: it failed, and gets nothing but the end from here on.
+    """
+
+    def __init__(self, prompt: int, start: Start, counts: OutputCounts) -> None:
+        self.prompt, self.counts = prompt, counts
         self.beams: list[Beam] = []
         self.closed = False
         self.overruled = 0  # masked tokens that were chosen, since it was last asked
@@ -111,10 +115,11 @@ class Request:
 
     def _advance(self, beam: Beam, token: int, *, count: bool = True) -> None:
         before = beam.session.masked_choices
-        beam.session.advance(token)
+        rules = beam.session.choose(token)
         beam.length, beam.last = beam.length + 1, token
         if count:
             self.overruled += beam.session.masked_choices - before
+            self.counts.steps(rules)
 
 
 class Requests:
@@ -124,8 +129,8 @@ class Requests:
     whether it failed.
     """
 
-    def __init__(self, limit: int, start: Start) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, start: Start, counts: RuleCounts) -> None:
+        self.limit, self._counts = limit, counts
         self._start = start
         self._requests: OrderedDict[Any, Request] = OrderedDict()
         self._prompts: OrderedDict[Any, int] = OrderedDict()
@@ -143,7 +148,7 @@ class Requests:
                 if any(sequence != first for sequence in sequences[1:]):
                     raise LostSequenceError("the first call already has beams that differ")
                 prompt = len(first)
-            known = self._requests[request] = Request(prompt, self._start)
+            known = self._requests[request] = Request(prompt, self._start, self._counts.output())
             known.closed = prompt == _CLOSED
             self._prompts[request] = prompt
             while len(self._requests) > self.limit:

@@ -7,6 +7,9 @@ import time
 
 import torch
 
+from policyengine.engines.vllm.metrics import RuleMetrics
+from policyengine.runtime.counts import BUSY, RuleCounts, RuleLog
+
 _log = logging.getLogger("vllm.policyengine")
 _INTERVAL = 10.0  # seconds between two looks at the counts
 
@@ -18,9 +21,14 @@ class Counters:
     failed: requests that failed closed because of an error inside.
     overruled: choices that a mask should have prevented (something after the policies changed the logits).
     dead_ends: choices where nothing was left but EOS; counted on the device, so that counting never waits.
+    rules: what is counted by rule, in shadow or not.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, rules: RuleCounts, digest: str) -> None:
+        """digest: of the bundle."""
+        self.rules = rules
+        self._metrics = RuleMetrics(rules)
+        self._rule_log = RuleLog(rules, digest, _log.info)
         self.refused = self.failed = self.overruled = 0
         self._dead_ends = torch.zeros((), dtype=torch.int64, device=device)
         self._reported: tuple[int, ...] = (0, 0, 0, 0)
@@ -41,7 +49,7 @@ class Counters:
         }
 
     def report(self) -> None:
-        """Log the counts if they changed. Meant for idle moments, since it may wait; looks once in ten seconds."""
+        """Log what changed. Meant for idle moments, since it may wait for the device; looks once in ten seconds."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -50,3 +58,10 @@ class Counters:
         if tuple(counts.values()) != self._reported:
             self._reported = tuple(counts.values())
             _log.info("policy counters: %s", ", ".join(f"{name} {value}" for name, value in counts.items()))
+        self._rule_log.tell(0.0)
+        self._metrics.update()
+
+    def look(self) -> None:
+        """Report what is counted by rule, for an engine that is never idle: once a minute, waiting for nothing."""
+        if self._rule_log.tell(BUSY):
+            self._metrics.update()

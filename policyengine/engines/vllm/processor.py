@@ -10,6 +10,7 @@ import torch
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
 
 from policyengine.engines.vllm import params, v1, vocabulary
+from policyengine.runtime.counts import Tally
 from policyengine.runtime.errors import BindError
 
 _log = logging.getLogger("vllm.policyengine")
@@ -42,9 +43,11 @@ class PolicyProcessor(LogitsProcessor):
             vocabulary.of_model(model), device=device.type, model=params.served_name(model), target=params.TARGET
         )
         self._batch = v1.Batch(bound, device, vllm_config)
+        shadows = sum(rule.mode == "shadow" and bound.applies(rule) for rule in program.rules)
         _log.info(
-            "policies in force: %d rules, bundle digest %s%s",
+            "policies in force: %d rules%s, bundle digest %s%s",
             len(bound.rules),
+            f" and {shadows} in shadow" if shadows else "",
             program.digest,
             " (loaded twice; this instance stands by)" if self._batch.is_second else "",
         )
@@ -59,6 +62,11 @@ class PolicyProcessor(LogitsProcessor):
     def counters(self) -> dict[str, int]:
         """Refused and failed requests, overruled masks and dead ends so far. Waits for the device."""
         return self._batch.counters.snapshot()
+
+    @property
+    def rule_counters(self) -> dict[str, Tally]:
+        """What was counted by rule so far, by `policy/rule`."""
+        return self._batch.counters.rules.snapshot()
 
     def is_argmax_invariant(self) -> bool:
         """Never: greedy sampling must not skip the policies."""

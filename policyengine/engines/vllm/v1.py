@@ -21,6 +21,7 @@ from policyengine.engines.vllm.counters import Counters
 from policyengine.engines.vllm.edits import Edits, PartCache
 from policyengine.engines.vllm.memo import Bias, Mask, Memo, More, Spot
 from policyengine.engines.vllm.steering import Steering
+from policyengine.runtime.counts import OutputCounts, RuleCounts
 from policyengine.runtime.errors import RequestError
 
 if TYPE_CHECKING:
@@ -43,9 +44,12 @@ class Row:
     __slots__ = (
         "closed",
         "consumed",
+        "counted",
+        "counts",
         "eos",
         "last",
         "limited",
+        "noted",
         "output",
         "overruled",
         "params",
@@ -61,6 +65,9 @@ class Row:
         self.consumed = 0  # how much of `output` the session has seen
         self.last = -1  # the last id it has seen
         self.overruled = 0  # the session's count of masked choices at the last step
+        self.counts: OutputCounts | None = None  # made with the session
+        self.counted = len(output)  # how much of it was counted by rule: a request may come back with what it has
+        self.noted = False  # whether anything was counted by rule of the token read last
         # Where the row stands, as long as the output is shorter than `until`; the session itself may be behind.
         self.spot: Spot | None = None
         self.until = 0
@@ -85,7 +92,8 @@ class Batch:
 
     def __init__(self, program: TokenProgram, device: torch.device, engine: object) -> None:
         """engine: identifies the running engine (its configuration); twins share it."""
-        self.program, self.engine, self.counters = program, engine, Counters(device)
+        self.program, self.engine = program, engine
+        self.counters = Counters(device, RuleCounts(program.program), program.program.digest)
         self.steps = 0
         self._rows: dict[int, Row] = {}
         self._ordered: list[tuple[int, Row]] = []
@@ -138,11 +146,25 @@ class Batch:
         self._ordered = sorted(self._rows.items(), key=lambda item: item[0])
         if not self._rows:
             self.counters.report()
+        elif update.removed:
+            self.counters.look()
 
     def _drop(self, index: int) -> None:
         row = self._rows.pop(index, None)
         if row is not None and row.session is not None:
+            if not row.closed:
+                self._read_last(row)
             self.counters.overruled += row.session.masked_choices
+
+    def _read_last(self, row: Row) -> None:
+        """Count the token that ended the request, which no step has read."""
+        read = row.output[row.consumed :]
+        if len(read) > 1 or -1 in read or not row.fits():
+            return  # not what ended it, or not known: then nothing is counted
+        try:
+            self._caught_up(row)
+        except Exception as error:
+            _log.error("the last token of a request could not be counted: %s", _where(error))
 
     # -- one step --------------------------------------------------------------------------------------------------
 
@@ -219,7 +241,8 @@ class Batch:
                 settled = False
         if settled:
             row.spot = spot
-            if before is not None and row.consumed == consumed + 1 and row.overruled == session.masked_choices:
+            quiet = row.overruled == session.masked_choices and not row.noted
+            if before is not None and row.consumed == consumed + 1 and quiet:
                 self._memo.link(before, row.last, spot)
         row.overruled = session.masked_choices
         if spot.more is not None:
@@ -230,7 +253,8 @@ class Batch:
 
     def _ask(self, index: int, row: Row, session: TokenSession, edits: Edits) -> tuple[Spot, bool]:
         """What the session answers now, and whether that is all that this row needs."""
-        parts, forced, only, stand_in = session.mask_parts(), session.forced, session.only, session.stand_in
+        answers = session.answers()
+        parts, forced, only, stand_in = answers
         bias: Bias | None = session.bias_arrays() if session.has_bias else None
         if bias is not None and not len(bias[0]):
             bias = None
@@ -242,12 +266,15 @@ class Batch:
             none_left = forced is None and only is not None and self._may_be_all(row, parts, len(only), stand_in)
             more = More(bias, only, none_left, stand_in)
         spot = Spot(session.place, Mask(parts) if parts else None, more)
+        dead = session.dead_ends(answers)
+        if dead and row.counts is not None:
+            row.counts.dead_ends(dead)
         if forced is not None:
             edits.force(index, forced, row.eos)
         elif only is None and (parts or stand_in is not None) and self._may_be_all(row, parts, self._real, stand_in):
             edits.check(index, row.eos)
         else:
-            return spot, True
+            return spot, not dead
         return spot, False
 
     def _add(self, index: int, row: Row, more: More, edits: Edits) -> None:
@@ -283,9 +310,12 @@ class Batch:
         session, output = row.session, row.output
         if session is None or not row.fits():
             row.session = session = self._start(row)
+            row.counted = max(row.counted, row.consumed)
             row.consumed = row.overruled = 0
+            row.counts = row.counts or self.counters.rules.output()
         elif spot is not None:
             session.move(spot.place, row.consumed)
+        row.noted = False
         for token in output[row.consumed :]:
             if token < 0:
                 raise UnknownTokenError(
@@ -293,7 +323,10 @@ class Batch:
                     "processors named with --logits-processors (or in the --config file): name this one there, "
                     "or start with --no-async-scheduling"
                 )
-            session.advance(token)
+            rules = session.choose(token)
+            if rules and row.consumed >= row.counted and row.counts is not None:
+                row.counts.steps(rules)
+                row.noted = True
             row.consumed += 1
             row.last = token
         return session
