@@ -65,7 +65,7 @@ def explain(
     steering = tuple(
         rules.known(rank)
         for rank, plan in enumerate(rules.program.rules)
-        if rules.is_active(rank, parsed) and _only_tokens(plan.body)
+        if rules.is_active(rank, parsed) and not rules.is_shadow(rank) and _only_tokens(plan.body)
     )
     return Explanation(active, unasked, told, misses(rules, parsed, told), tokens, steering)
 

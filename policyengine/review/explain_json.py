@@ -35,6 +35,7 @@ def _text(told: TextExplained) -> dict[str, Any]:
         "reason": told.reason,
         "read": told.read,
         "matches": [_decision(one) for one in told.decisions],
+        "shadowed": [_decision(one) for one in told.shadowed],
         "rewrites": [_known(one) for one in told.rewrites],
         "steps": [_step(one) for one in told.steps],
         "partial_matches": [_partial(one) for one in told.partials],
@@ -63,6 +64,7 @@ def _step(one: Step) -> dict[str, Any]:
         "sent": one.sent,
         "held": one.held,
         "matches": [decision.rule.name for decision in one.decisions],
+        "shadowed": [decision.rule.name for decision in one.shadowed],
     }
 
 
@@ -110,6 +112,7 @@ def _token(one: TokenStep, told: TokensExplained) -> dict[str, Any]:
         "masked_by": [{**_known(by.rule), "count": by.count, "examples": list(by.examples)} for by in one.by],
         "refused_by": [_known(rule) for rule in one.refused],
         "gives_way": [_known(rule) for rule in one.waived],
+        "shadowed_by": [_known(rule) for rule in one.watching],
         "only_eos": one.only_eos,
         "may_end": one.may_end,
         "forced": one.forced,

@@ -61,7 +61,7 @@ def misses(rules: Rules, request: Request, told: TextExplained) -> tuple[Miss, .
 
 def _unheard(rules: Rules, request: Request, told: TextExplained) -> Iterator[Miss]:
     """Matches of rules as they are that decided nothing."""
-    covered = [(one.rule.rank, one.match.start, one.match.end) for one in told.decisions]
+    covered = [(one.rule.rank, one.match.start, one.match.end) for one in (*told.decisions, *told.shadowed)]
     last = told.decisions[-1].rule if told.ended and told.decisions else None
     for component in rules.program.components:
         if component.use not in ("avoid", "text"):
@@ -160,7 +160,7 @@ def _near(rules: Rules, rank: int, body: Ban, told: TextExplained) -> Iterator[M
     if chosen is None:
         return
     rule = replace(rules.said(rank), body=chosen)
-    taken = [(one.match.start, one.match.end) for one in told.decisions if one.rule.rank == rank]
+    taken = [(one.match.start, one.match.end) for one in (*told.decisions, *told.shadowed) if one.rule.rank == rank]
     taken += [(start, end) for _, start, end in _found(rules, rank, rule, parts)]
     changes = list(_changes(chosen))
     for change in changes:

@@ -65,6 +65,7 @@ def _characters(told: TextExplained, verbose: bool) -> str:
         happened = [f"begins: {_phrases(one)} {_names(one.rules)}" for one in begun.get(step.at, ())]
         happened += [_end_of(one, step.char) for one in over.get(step.at, ())]
         happened += [_decided(one, told) for one in step.decisions]
+        happened += [f"in shadow: would {_decided(one, told)}" for one in step.shadowed]
         if step.at == told.read and told.ended and not step.decisions and told.reason == "max_hold":
             happened.append("terminate: more than `max_hold` characters are held")
         silent = silent and not happened
@@ -193,6 +194,8 @@ def _chosen(step: TokenStep, told: TokensExplained) -> Iterator[str]:
         yield "allowed"
     if step.waived:
         yield f"gives way in a dead end: {_names(step.waived)}"
+    if step.watching:
+        yield f"in shadow: would be masked for {'; '.join(_refusing(step.watching))}"
     if step.pushed:
         parts = ", ".join(f"{value:+g} {_names([known])}" for known, value in step.pushed)
         yield f"bias {step.bias:+g}: {parts}"
@@ -206,8 +209,11 @@ def _refused(step: TokenStep, told: TokensExplained) -> str:
         return f"{_code(told.show(step.forced))} is forced {_names(step.forced_by)}"
     if not step.refused:
         return "several rules together leave no way on through it"
-    phrases = [f"{_code(one.phrase)} {_names([one])}" if one.phrase else f"by {_names([one])}" for one in step.refused]
-    return "; ".join(phrases)
+    return "; ".join(_refusing(step.refused))
+
+
+def _refusing(rules: Sequence[Known]) -> list[str]:
+    return [f"{_code(one.phrase)} {_names([one])}" if one.phrase else f"by {_names([one])}" for one in rules]
 
 
 def _others(step: TokenStep, told: TokensExplained, verbose: bool) -> Iterator[str]:

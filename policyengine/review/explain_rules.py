@@ -87,10 +87,14 @@ class Rules:
         """Whether the request runs under the rule's policy."""
         return self.plan(rank).policy in request.policies
 
+    def is_shadow(self, rank: int) -> bool:
+        """Whether a rule only watches."""
+        return self.plan(rank).mode == "shadow"
+
     def alone(self, rank: int) -> Program:
-        """A program of nothing but this rule; its policy is number 0."""
+        """A program of nothing but this rule, which acts even if it only watches; its policy is number 0."""
         if rank not in self._alone:
-            self._alone[rank] = self.changed(rank, self.said(rank))
+            self._alone[rank] = self.changed(rank, replace(self.said(rank), mode="enforce"))
         return self._alone[rank]
 
     def changed(self, rank: int, rule: Rule) -> Program:

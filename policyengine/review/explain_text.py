@@ -61,7 +61,8 @@ class Partial:
 class Step:
     """What one character did. at: from 1; `char` is empty for the end of the output.
 
-    sent: what left because of it. held: how many code points may not leave yet.
+    sent: what left because of it. held: how many code points may not leave yet. shadowed: what rules in shadow would
+    have decided.
     """
 
     at: int
@@ -69,6 +70,7 @@ class Step:
     sent: str
     held: int
     decisions: tuple[Decision, ...]
+    shadowed: tuple[Decision, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ class TextExplained:
     ended: bool
     steps: tuple[Step, ...]
     decisions: tuple[Decision, ...]
+    shadowed: tuple[Decision, ...]
     partials: tuple[Partial, ...]
     rewrites: tuple[Known, ...]
     segments: tuple[Segment, ...]
@@ -145,10 +148,12 @@ def explain_text(rules: Rules, request: Request, text: str) -> TextExplained:
         decisions = tuple(_decision(rules, match, at, found) for match in told.matches)
         sent.append(told.text)
         ended, reason = told.action == "terminate", told.reason
-        steps.append(Step(at, char, told.text, 0 if ended else session.held, decisions))
+        watched = tuple(_decision(rules, match, at, found) for match in told.shadowed)
+        steps.append(Step(at, char, told.text, 0 if ended else session.held, decisions, watched))
         if ended:
             break
     decided = tuple(decision for step in steps for decision in step.decisions)
+    shadowed = tuple(decision for step in steps for decision in step.shadowed)
     rewrites = tuple(_rewrites(rules, request))
     count = min(steps[-1].at, len(text))
     verdict: Verdict = "rewrite" if rewrites else "pass"
@@ -158,7 +163,7 @@ def explain_text(rules: Rules, request: Request, text: str) -> TextExplained:
         verdict = "redact"
     kept = tuple(sorted((p for p in partials if p.start < count), key=lambda p: (p.start, p.end)))
     return TextExplained(
-        text, verdict, reason, "".join(sent), count, ended, tuple(steps), decided, kept, rewrites, parts
+        text, verdict, reason, "".join(sent), count, ended, tuple(steps), decided, shadowed, kept, rewrites, parts
     )
 
 
@@ -188,7 +193,10 @@ def _rewrites(rules: Rules, request: Request) -> list[Known]:
     return [
         rules.known(rank)
         for rank, plan in plans
-        if isinstance(plan.body, RewritePlan) and plan.when.always and rules.is_active(rank, request)
+        if isinstance(plan.body, RewritePlan)
+        and plan.when.always
+        and not rules.is_shadow(rank)
+        and rules.is_active(rank, request)
     ]
 
 

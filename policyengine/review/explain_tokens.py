@@ -6,6 +6,7 @@ none of them masks and the whole does is masked by several rules together.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from policyengine.automata.vocabulary import Vocabulary
 from policyengine.review.explain_rules import Known, Rules
 from policyengine.review.explain_text import acts_in, segments
 from policyengine.runtime.allowed_choices import read
+from policyengine.runtime.errors import BindError, RequestError
 from policyengine.runtime.program import BanPlan, Request, RewritePlan
 from policyengine.runtime.token_program import TokenProgram
 from policyengine.runtime.token_session import TokenSession
@@ -43,7 +45,8 @@ class TokenStep:
     masked: ids that may not be chosen, int64, ascending. by: the rules that mask any of them by themselves.
     only_eos: whether nothing is left but the first EOS, the way out of a dead end.
     refused: the rules, with the phrase where there is one, for which the chosen token is masked; `is_masked` without
-    any: several rules together. waived: rules that would mask it but give way in a dead end.
+    any: several rules together. waived: rules that would mask it but give way in a dead end; watching: rules in shadow
+    that would mask it.
     forced: the id that alone may be chosen. may_end: whether an id that ends the output may be chosen.
     bias: what is added to the chosen token's logit, pushed: by which rules.
     """
@@ -56,6 +59,7 @@ class TokenStep:
     is_masked: bool
     refused: tuple[Known, ...]
     waived: tuple[Known, ...]
+    watching: tuple[Known, ...]
     forced: int | None
     forced_by: tuple[Known, ...]
     may_end: bool
@@ -114,7 +118,7 @@ class _One:
     def __init__(self, rules: Rules, rank: int, program: TokenProgram, request: Request) -> None:
         self._rules, self.rank, self._program = rules, rank, program
         self._session = program.start(Request(frozenset({0}), request.values))
-        self.known = rules.known(rank)
+        self.known, self.shadow = rules.known(rank), rules.is_shadow(rank)
         self._phrases = {phrase.text: phrase for phrase in reversed(rules.phrases(rank))}
 
     @property
@@ -154,12 +158,13 @@ def explain_tokens(
         raise ValueError(f"token id {wrong} is outside the vocabulary of {vocabulary.size:,} ids")
     bound = rules.program.bind(vocabulary, device=device, model=model)
     whole = bound.start(request)
-    acting = {id(rule) for rule in bound.rules}
-    ones = [
-        _One(rules, rank, rules.alone(rank).bind(vocabulary, device=device, model=model), request)
-        for rank, plan in enumerate(rules.program.rules)
-        if id(plan) in acting and rules.is_active(rank, request) and _steers(rules, rank)
-    ]
+    ones = []
+    for rank, plan in enumerate(rules.program.rules):
+        fits = plan.when.holds(device=device, model=model, vocabulary=vocabulary.digest)
+        if fits and rules.is_active(rank, request) and _steers(rules, rank):
+            with contextlib.suppress(*([BindError, RequestError] if rules.is_shadow(rank) else [])):
+                alone = rules.alone(rank).bind(vocabulary, device=device, model=model)
+                ones.append(_One(rules, rank, alone, request))
     steps = []
     before = b""
     ended = False
@@ -190,6 +195,8 @@ def _step(
     free = vocabulary.size - len(masked)
     only_eos = free == 1 and not _holds(masked, eos[0])
     is_masked = token is not None and _holds(masked, token)
+    watching = [] if token is None else [one for one in ones if one.shadow and _holds(one.session.masked(), token)]
+    ones = [one for one in ones if not one.shadow]
     own = [(one, one.session.masked()) for one in ones]
     by = tuple(Masking(one.known, len(ids), _some(ids, vocabulary)) for one, ids in own if len(ids))
     refused: list[Known] = []
@@ -209,6 +216,7 @@ def _step(
         is_masked,
         tuple(refused),
         tuple(waived),
+        tuple(known for one in watching for known in one.refusing(before, token or 0)),
         forced,
         tuple(_forcing(forced, ones)),
         any(not _holds(masked, i) for i in eos),

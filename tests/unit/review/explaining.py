@@ -64,7 +64,8 @@ def bans(draw: st.DrawFn, actions: st.SearchStrategy[Any] = ACTIONS) -> Rule:
                 if key in ban:
                     ban[key] = [phrase.strip() for phrase in ban[key]]
     action = draw(actions)
-    return {"ban": ban, "fallback": "redact"} if action == "avoid" else {"ban": ban, "action": action}
+    rule = {"ban": ban, "fallback": "redact"} if action == "avoid" else {"ban": ban, "action": action}
+    return {**rule, "mode": "shadow"} if draw(st.integers(0, 5)) == 0 else rule
 
 
 def sets(most: int = 3, actions: st.SearchStrategy[Any] = ACTIONS) -> st.SearchStrategy[dict[str, Rule]]:

@@ -38,6 +38,7 @@ def test_what_it_says_is_what_a_session_does(rules: dict[str, Any], text: str) -
         verdict = session.feed(step.char) if step.char else session.finish()
         assert verdict.text == step.sent
         assert tuple(one.match for one in step.decisions) == verdict.matches
+        assert tuple(one.match for one in step.shadowed) == verdict.shadowed
         assert step.held == (0 if verdict.action == "terminate" else session.held)
 
 
@@ -119,6 +120,14 @@ def test_too_much_held() -> None:
     rules = {"r": {"ban": {"phrases": ["abcdefgh"], "match": "substring"}, "action": "redact"}}
     found = told(rules, "abcdefg", project={"max_hold": 4})
     assert (found.verdict, found.reason, found.decisions) == ("terminate", "max_hold", ())
+
+
+def test_rules_in_shadow_are_told_of_and_decide_nothing() -> None:
+    rules = {"r": {"ban": {"phrases": ["red"]}, "action": "redact", "mode": "shadow"}}
+    found = told(rules, "a red sun")
+    assert (found.verdict, found.output, found.decisions) == ("pass", "a red sun", ())
+    assert [(one.rule.phrase, one.action, one.match.start) for one in found.shadowed] == [("red", "redact", 2)]
+    assert explain(policies(rules), "a red sun").misses == ()
 
 
 CHANNELS: dict[str, Any] = {"reasoning": {"start": "<t>", "end": "</t>"}}

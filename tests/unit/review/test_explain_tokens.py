@@ -89,6 +89,7 @@ def test_without_the_rules_that_it_names_the_token_is_free(rules: dict[str, Any]
         if step.token is None or step.only_eos:
             continue
         named = {known.name.removeprefix("a/") for known in step.refused}
+        assert not any(rules[name].get("mode") for name in named)
         assert bool(named) == step.is_masked
         for kept in (set(rules) - named, *({one} for one in named)):
             session = (
@@ -112,6 +113,12 @@ def test_a_masked_token_is_told_with_phrase_and_place() -> None:
     assert [(one.rule.name, one.count) for one in last.by] == [("a/r", 2)]  # and `B1`
     assert found.show(last.token or 0) == "1"
     assert not found.steps[4].may_end
+
+
+def test_a_rule_in_shadow_would_have_masked() -> None:
+    step = told({"r": {"ban": {"phrases": ["ab"], "match": "prefix"}, "mode": "shadow"}}, [1, 2]).steps[1]
+    assert (step.is_masked, step.refused, step.by, len(step.masked)) == (False, (), (), 0)
+    assert [(one.name, one.phrase) for one in step.watching] == [("a/r", "ab")]
 
 
 def test_what_is_forced_and_by_whom() -> None:
