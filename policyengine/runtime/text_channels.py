@@ -20,7 +20,7 @@ from policyengine.runtime.text_session import TextSession, Verdict, joined, verd
 class ChannelTextSession(TextSession):
     """As `TextSession`, under a program that knows the markers of reasoning."""
 
-    __slots__ = ("_channel", "_plans", "_splitter")
+    __slots__ = ("_acts", "_channel", "_plans", "_splitter")
 
     def __init__(
         self, program: Program, request: Request, target: str | None = None, *, reasoning: bool = False
@@ -33,6 +33,7 @@ class ChannelTextSession(TextSession):
             "answer": plan_for(program, request, target, "answer"),
             "reasoning": plan_for(program, request, target, "reasoning"),
         }
+        self._acts = any(plan.acts for plan in self._plans.values())
         self._channel: Literal["answer", "reasoning"] = "reasoning" if reasoning else "answer"
         self._read = self.replaced = 0
         self._begin(self._plans[self._channel])
@@ -45,23 +46,28 @@ class ChannelTextSession(TextSession):
     @property
     def acts(self) -> bool:
         """As in `TextSession`."""
-        return any(plan.acts for plan in self._plans.values())
+        return self._acts
 
     @property
     def held(self) -> int:
         """Code points read that may not leave yet; what a `block` rule holds beyond them is not counted."""
-        return super().held + len(self._splitter.held)
+        return super().held + len(self._splitter.held) if self._acts else 0
 
     def feed(self, text: str) -> Verdict:
         """Read the next piece of the output. Emit: `text` leaves now; suppress: nothing does."""
         if self._splitter.is_settled:
             return super().feed(text)
-        return self._pass(self._splitter.feed(text))
+        verdict = self._pass(self._splitter.feed(text))
+        # Where no rule acts, nothing waits to be told from a marker.
+        return verdict if self._acts else verdict_of(text, (), verdict.shadowed)
 
     def finish(self) -> Verdict:
         """The output ended: what was held leaves, or the last matches decide."""
         rest = self._pass(self._splitter.finish())
-        return rest if rest.action == "terminate" else joined([rest, super().finish()])
+        if rest.action == "terminate":
+            return rest
+        verdict = joined([rest, super().finish()])
+        return verdict if self._acts else verdict_of("", (), verdict.shadowed)
 
     def _pass(self, segments: list[Segment]) -> Verdict:
         parts: list[Verdict] = []

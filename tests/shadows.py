@@ -1,0 +1,30 @@
+"""Programs in which some rules are in shadow, made of programs in which all of them act."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from policyengine.runtime.program import Program
+
+
+def in_shadow(program: Program, ranks: Collection[int] | None = None) -> Program:
+    """The same program with these rules (by rank; None: all) in shadow. No component may hold rules of both modes."""
+    chosen = set(range(len(program.rules))) if ranks is None else set(ranks)
+    rules = tuple(replace(rule, mode="shadow") if i in chosen else rule for i, rule in enumerate(program.rules))
+    components = []
+    for component in program.components:
+        mine = chosen.intersection(component.rules)
+        assert not mine or mine == set(component.rules)
+        components.append(replace(component, mode="shadow") if mine else component)
+    return replace(program, rules=rules, components=tuple(components))
+
+
+def side_by_side(programs: Sequence[Program]) -> Program:
+    """Programs of the same policies as one, in which no component is shared between them."""
+    rules, components = [], []
+    for program in programs:
+        first = len(rules)
+        rules += [replace(rule, id=f"r{first + i}") for i, rule in enumerate(program.rules)]
+        components += [replace(one, rules=tuple(rank + first for rank in one.rules)) for one in program.components]
+    return replace(programs[0], rules=tuple(rules), components=tuple(components))
