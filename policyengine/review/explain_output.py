@@ -242,8 +242,10 @@ def _notes(told: Explanation) -> Iterator[str]:
         more = ", ..." if count > _MOST else ""
         verb = "acts" if count == 1 else "act"
         yield from _wrap(f"note: {count:,} {_plural(count, 'rule')} {verb} on tokens: --tokenizer ({names}{more})", "")
-    for name, activation in told.unasked:
-        yield from _wrap(f"note: policy `{name}` is {activation}, and not active in this request", "")
+    for activation in dict.fromkeys(activation for _, activation in told.unasked):
+        names = [f"`{name}`" for name, other in told.unasked if other == activation]
+        what = "policy is" if len(names) == 1 else "policies are"
+        yield from _wrap(f"note: {len(names)} {what} {activation} and not active here: {', '.join(names)}", "")
 
 
 def _entry(place: str, char: str, happened: Sequence[str]) -> list[str]:

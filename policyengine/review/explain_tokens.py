@@ -249,8 +249,8 @@ def _holds(ids: Ids, token: int) -> bool:
 def _some(ids: Ids, vocabulary: Vocabulary) -> tuple[int, ...]:
     """A few ids that show what is masked."""
     texts = ((vocabulary.tokens[i], i) for i in ids.tolist()[: 1 << 12])
-    found = sorted((len(data), i) for data, i in texts if data)
-    return tuple(i for _, i in found[:_EXAMPLES])
+    found = sorted((not data.decode("utf-8", "replace").isprintable(), len(data), i) for data, i in texts if data)
+    return tuple(i for _, _, i in found[:_EXAMPLES])
 
 
 __all__ = ["Masking", "TokenStep", "TokensExplained", "explain_tokens", "spell", "text_of"]
