@@ -81,7 +81,8 @@ def compare(base: Side, head: Side) -> Comparison:
     gone = [name for name in base.rules if name not in head.rules and name not in renamed.values()]
     found += [_alone(base, head, name, "weaker") for name in gone]
     found += _order(base, head, renamed)
-    return Comparison(base.label, head.label, tuple(found), tuple(edits(base.program, head.program)))
+    rewritten = [f"{one.name}: {note}" for one in found if one.change == "same" for note in one.notes]
+    return Comparison(base.label, head.label, tuple(found), (*edits(base.program, head.program), *rewritten))
 
 
 # -- one rule ------------------------------------------------------------------------------------------------------

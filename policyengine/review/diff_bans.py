@@ -112,6 +112,7 @@ class _Side:
     open: bool = True  # no difference was found yet
     differs: bool = False
     unsure: bool = False
+    known: dict[Question, str | None] = field(default_factory=dict)  # answers that one search gave together
 
     def ask(self, question: Question, found: Findings, budget: Budget) -> None:
         """Look for a text; note what comes of it."""
@@ -152,7 +153,11 @@ class _Side:
         if not tracks:
             return None, False
         others = [found for part in theirs if (found := part.tracks()) is not None]
-        text = Product(tracks, others).find(question, budget)
+        if question == "caught":
+            self.known = Product(tracks, others).find_all(budget)
+            if any(_held(part, theirs, "waits") != _held(part, theirs, question) for part in regular):
+                self.known.pop("waits", None)
+        text = self.known[question] if question in self.known else Product(tracks, others).find(question, budget)
         if text is not None and len({one.spec for one in (*tracks, *others)}) > 1:
             # It may be of ligatures and the like; what is easy to read is worth a few characters more.
             text = Product(tracks, others, simple=True).find(question, budget) or text

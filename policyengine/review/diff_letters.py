@@ -34,10 +34,11 @@ from policyengine.automata.unicode_data import N_CODE_POINTS
 from policyengine.review.diff_tracks import AnchoredTracks, Tracks
 
 Word = tuple[int, ...]
+Members = tuple[Iterable[int], ...]  # code points in parts, the easiest to read first
 
 _SURROGATES = range(0xD800, 0xE000)  # no text holds them
 # Characters that people read easily, the first choice of each class.
-_NICE = "xzkqvjwabcdefghilmnoprstuy XZKQVJWABCDEFGHILMNOPRSTUY.-,!_0123456789"
+_NICE = "xzkqvjwabcdefghilmnoprstuy XZKQVJWABCDEFGHILMNOPRSTUY.-,!_0123456789\u0301\u200b"
 _RANK = {ord(ch): rank for rank, ch in enumerate(_NICE)}
 
 
@@ -91,46 +92,68 @@ def _candidates(tracks: Sequence[Tracks], specs: tuple[FoldSpec, ...]) -> Iterab
     classes, holding = _classes(specs)
     named = {symbol for one in tracks for symbol in getattr(one, "literals", ())}
     special = {cp for symbol in named for cp in holding.get(symbol, ())} | named - set(_SURROGATES)
-    return special | {_first(members, special) for members in classes}
+    return special | {cp for parts in classes if (cp := _first(parts, special)) is not None}
 
 
-def _first(members: Sequence[int], special: set[int]) -> int:
-    """A member that is not special, one that shows if there is any among the first; else any member."""
-    others = (cp for cp in members if cp not in special)
-    first = next(others, members[0])
-    return (
-        first if chr(first).isprintable() else next(filter(lambda cp: chr(cp).isprintable(), islice(others, 64)), first)
-    )
+def _first(parts: Members, special: set[int]) -> int | None:
+    """A member that is not special, and one that shows if there is any among the first; None: all are special."""
+    others = (cp for part in parts for cp in map(int, part) if cp not in special)
+    first = next(others, None)
+    if first is None or chr(first).isprintable():
+        return first
+    return next((cp for cp in islice(others, 64) if chr(cp).isprintable()), first)
 
 
 @cache
-def _classes(specs: tuple[FoldSpec, ...]) -> tuple[list[list[int]], dict[int, list[int]]]:
+def _classes(specs: tuple[FoldSpec, ...]) -> tuple[list[Members], dict[int, list[int]]]:
     """Code points by the sorts of what the foldings make of them, the easiest to read first; and by those symbols.
 
     The second holds only code points that some folding changes: of the others the symbol is the code point itself.
     """
-    sorts = _sorts()
-    tables = [Folding(spec).table for spec in specs]
+    folded = [_folded(spec) for spec in specs]
+    sorted_ = [_sorted_words(spec) for spec in specs]
     classes: dict[tuple[Word, ...], list[int]] = {}
     holding: dict[int, list[int]] = {}
-    changed = [cp for cp in unicode_data.changed_code_points() if cp not in _SURROGATES]
-    for cp in changed:
-        folded = [table[chr(cp)] for table in tables]
-        key = tuple(tuple(int(sorts[symbol]) for symbol in word) for word in folded)
+    for cp, words, key in zip(_changed(), zip(*folded, strict=True), zip(*sorted_, strict=True), strict=True):
         classes.setdefault(key, []).append(cp)
-        for symbol in {symbol for word in folded for symbol in word}:
+        for symbol in {symbol for word in words for symbol in word}:
             holding.setdefault(symbol, []).append(cp)
+    members: list[Members] = [(part, classes.pop(((sort,),) * len(specs), [])) for sort, part in _plain()]
+    return [*members, *((one,) for one in classes.values())], holding
+
+
+@cache
+def _changed() -> list[int]:
+    """The code points that some folding changes or drops."""
+    return [cp for cp in unicode_data.changed_code_points() if cp not in _SURROGATES]
+
+
+@cache
+def _folded(spec: FoldSpec) -> list[Word]:
+    """What a folding makes of each of them."""
+    table = Folding(spec).table
+    return [table[chr(cp)] for cp in _changed()]
+
+
+@cache
+def _sorted_words(spec: FoldSpec) -> list[Word]:
+    """The sorts of that."""
+    words = _folded(spec)
+    flat = iter(_sorts()[[symbol for word in words for symbol in word]].tolist())
+    return [tuple(islice(flat, len(word))) for word in words]
+
+
+@cache
+def _plain() -> list[tuple[int, np.ndarray]]:
+    """All other code points by their sort, the easiest to read first."""
+    sorts = _sorts()
     same = np.ones(N_CODE_POINTS, dtype=bool)
-    same[changed] = False
+    same[_changed()] = False
     same[_SURROGATES.start : _SURROGATES.stop] = False
-    points = np.concatenate((list(filter(same.__getitem__, _RANK)), np.flatnonzero(same)))  # the easiest first
+    points = np.concatenate((list(filter(same.__getitem__, _RANK)), np.flatnonzero(same)))
     points = points[np.argsort(sorts[points], kind="stable")]
     bounds = np.flatnonzero(np.diff(sorts[points])) + 1
-    plain = [part.tolist() for part in np.split(points, bounds)]
-    for part in plain:
-        key = tuple((int(sorts[part[0]]),) for _ in specs)
-        classes[key] = part + classes.get(key, [])
-    return list(classes.values()), holding
+    return [(int(sorts[part[0]]), part) for part in np.split(points, bounds)]
 
 
 @cache

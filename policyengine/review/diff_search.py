@@ -231,6 +231,15 @@ class Product:
         """A shortest text in which mine does what theirs does not; None: there is none. Raises TooFarError."""
         return _Search(self, question, budget).run()
 
+    def find_all(self, budget: Budget) -> dict[Question, str | None]:
+        """`find` for `caught`, `done` and `waits` in one search.
+
+        Where `caught` shows a difference, the search ends there, and nothing is said of the other two.
+        """
+        search = _Search(self, "caught", budget)
+        text = search.run()
+        return {"caught": text} if text is not None else {"caught": None, "done": None, "waits": None, **search.beside}
+
     def following(self, part: int, state: int, contexts: tuple[int, ...]) -> Iterator[Letter]:
         """The letters that can go on with a match, or show that it has ended."""
         track = self._tracks[part]
@@ -258,6 +267,7 @@ class _Search:
         self._known: dict[tuple[object, ...], list[Threads]] = {}
         self._nodes: list[tuple[Node, int, str]] = []  # with the place of the one before, and the character between
         self._found: tuple[int, str] | None = None
+        self.beside: dict[Question, str] = {}  # what other questions than the one that is asked would have found
 
     def run(self) -> str | None:
         """See `Product.find`."""
@@ -271,7 +281,10 @@ class _Search:
             at += 1
         if self._found is None:
             return None
-        at, text = self._found
+        return self._text(*self._found)
+
+    def _text(self, at: int, text: str) -> str:
+        """The text to a state, and what follows it."""
         while at >= 0:
             _, before, ch = self._nodes[at]
             text, at = ch + text, before
@@ -348,7 +361,10 @@ class _Search:
                 elif not second:
                     phase = _OVER if done else _MARKED
                     followed = None if done else (part, after)
-                    self._arrive(Node(phase, followed, contexts, node.armed, threads), at, letter)
+                    reached = Node(phase, followed, contexts, node.armed, threads)
+                    if question == "caught":
+                        self._note(reached, at, letter)
+                    self._arrive(reached, at, letter)
             return
         for mark in (True,) if marked else (False, True):
             # Of a mark on two neighbours this letter is the first one, which alone shows nothing.
@@ -366,6 +382,15 @@ class _Search:
                 phase = _OVER if done else _MARKED if mark else _OPEN
                 followed = None if done else (part, after)
                 self._arrive(Node(phase, followed, contexts, armed, threads), at, letter)
+
+    def _note(self, node: Node, at: int, letter: Letter) -> None:
+        """What a state says of `done` and `waits`, while `caught` is asked; the first time is the shortest text."""
+        if "done" not in self.beside and node.phase == _OVER:
+            self.beside["done"] = self._text(at, letter.ch)
+        if "waits" not in self.beside and not self._product._wait(node):
+            waits = node.followed is None or self._product._tracks[node.followed[0]].waits(node.followed[1])
+            if waits:
+                self.beside["waits"] = self._text(at, letter.ch)
 
     def _find(self, at: int, letter: Letter) -> None:
         if self._found is None:

@@ -47,18 +47,21 @@ def open_side(name: str, other: str, variables: Mapping[str, str]) -> Side:
     if not name:
         raise SideError("an empty path names nothing")
     path = Path(name)
-    return Side(name, _program(path, variables), (path if path.is_dir() else path.parent).as_posix())
+    program, bundled = _program(path, variables)
+    folder = path if path.is_dir() else path.parent
+    return Side(name, program, "" if bundled else folder.as_posix())
 
 
-def _program(path: Path, variables: Mapping[str, str]) -> Program:
+def _program(path: Path, variables: Mapping[str, str]) -> tuple[Program, bool]:
+    """The program, and whether it comes from a bundle, whose policies lie elsewhere."""
     if path.is_dir():
         # A bundle, or the folder that a compile wrote with a bundle in it.
         found = [one.parent for one in (path / MANIFEST, *sorted(path.glob(f"*/{MANIFEST}"))) if one.is_file()]
         if len(found) == 1:
-            return open_bundle(found[0])
+            return open_bundle(found[0]), True
         if len(found) > 1:
             raise SideError(f"{path}: holds several bundles; name one of them")
-    return compile_policies(load(path, variables=variables))
+    return compile_policies(load(path, variables=variables)), False
 
 
 def _revision(name: str, other: str, variables: Mapping[str, str]) -> Side:
@@ -80,26 +83,33 @@ def _revision(name: str, other: str, variables: Mapping[str, str]) -> Side:
     path = str(clean)
     if path != "." and not any(one == path or one.startswith(f"{path}/") for one in tree):
         raise SideError(f"{name}: there is no `{path}` in that revision")
-    with tempfile.TemporaryDirectory(prefix="policyengine-diff-") as folder:
-        _unpack(path, tree, top, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="policyengine-diff-") as temporary:
+        _unpack(path, tree, top, Path(temporary))
         before = os.getcwd()
-        os.chdir(folder)  # so that files are called as they are in the repository
+        os.chdir(temporary)  # so that files are called as they are in the repository
         try:
-            program = _program(Path(clean), variables)
+            program, bundled = _program(Path(clean), variables)
         finally:
             os.chdir(before)
-    return Side(name, program, path if path not in tree else str(clean.parent))
+    folder = path if path not in tree else str(clean.parent)
+    return Side(name, program, "" if bundled else folder)
 
 
 def _tree(commit: str, top: Path, name: str) -> dict[str, str]:
-    """The files of a commit, with the names of their contents; links and other repositories are none."""
+    """The files of a commit, with the names of their contents. A link to a file of the commit is that file."""
     rows = _git(["ls-tree", "-r", "-z", "--full-tree", commit], top, name).split(b"\0")
-    found = {}
+    found, links = {}, {}
     for row in filter(None, rows):
         head, _, path = row.partition(b"\t")
         mode, _, blob = head.decode().split(" ")
         if mode.startswith("100"):
             found[os.fsdecode(path)] = blob
+        elif mode == "120000":
+            links[os.fsdecode(path)] = blob
+    for link, target in _contents(sorted(links), links, top).items():
+        meant = os.path.normpath(os.path.join(os.path.dirname(link), os.fsdecode(target)))
+        if meant in found:
+            found[link] = found[meant]
     return found
 
 
@@ -128,7 +138,10 @@ def _contents(names: Sequence[str], tree: Mapping[str, str], top: Path) -> dict[
     found, at = {}, 0
     for one in names:
         end = data.index(b"\n", at)
-        size = int(data[at:end].split(b" ")[2])
+        said = data[at:end].split(b" ")
+        if len(said) != 3:
+            raise SideError(f"{one}: its content is not in this clone, and nothing is fetched")
+        size = int(said[2])
         found[one] = data[end + 1 : end + 1 + size]
         at = end + 2 + size
     return found
@@ -149,7 +162,7 @@ def _folder(path: Path) -> Path:
 
 
 def _git(arguments: Sequence[str], folder: Path, name: str = "", given: bytes = b"") -> bytes:
-    settings = {**os.environ, "LC_ALL": "C"}
+    settings = {**os.environ, "LC_ALL": "C", "GIT_NO_LAZY_FETCH": "1"}
     try:
         done = subprocess.run(
             ["git", *arguments], cwd=folder, input=given, capture_output=True, timeout=_PATIENCE, env=settings

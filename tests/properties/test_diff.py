@@ -156,3 +156,59 @@ def test_no_text_says_otherwise(folder: Path, rules: tuple[dict[str, Any], dict[
                 assert not named.shortest or len(named.text) <= len(text)
             if redacts and not more.covered <= less.covered:
                 assert named is not None or ("covers", direction) in shown, (text, direction)
+
+
+TOKENS = [*(ch.encode() for ch in "abA \t-_"), b"ab", b"a ", b" a", b"ba", b"b a", "\u200d".encode(), "中".encode()]
+
+
+def masks(tokens: Any, path: tuple[int, ...]) -> set[int] | None:
+    """What is masked after these tokens; None where one of them was."""
+    session = tokens.token_session()
+    for token in path:
+        if token in session.masked().tolist():
+            return None
+        session.advance(token)
+    return set(session.masked().tolist())
+
+
+@settings(max_examples=40)
+@given(pairs())
+def test_no_token_says_otherwise(folder: Path, rules: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    for rule in rules:
+        rule["action"] = "avoid"
+    try:
+        base, head = (program(folder, rule) for rule in rules)
+    except pe.PolicyError:
+        return
+    found = difference(base, head)
+    event(found.change)
+    vocabulary = pe.Vocabulary.from_bytes([*TOKENS, b""], eos_token_ids=[len(TOKENS)])
+    try:
+        sides = [side.bind(vocabulary) for side in (base, head)]
+    except pe.BindError:
+        return
+    named = {detail.direction for detail in found.details} | set(found.unproven)
+    for length in range(3):
+        for path in itertools.product(range(len(TOKENS)), repeat=length):
+            a, b = (masks(side, path) for side in sides)
+            if a is None or b is None:
+                continue
+            if found.change == "same":
+                assert a == b, path
+            if not named & {"weaker", "changed"}:
+                assert a <= b, path
+            if not named & {"stronger", "changed"}:
+                assert a >= b, path
+
+
+def test_a_wait_that_is_named_shows_in_the_masks(folder: Path) -> None:
+    base, head = (program(folder, {"ban": {"phrases": ["ab"], "word_end": end}}) for end in ("eager", "exact"))
+    [detail] = difference(base, head).details
+    assert (detail.kind, detail.direction) == ("word_end", "weaker")
+    assert detail.example is not None
+    assert detail.example.text == "ab"
+    vocabulary = pe.Vocabulary.from_bytes([*TOKENS, b""], eos_token_ids=[len(TOKENS)])
+    ids = {side: masks(side.bind(vocabulary), (0,)) for side in (base, head)}
+    assert ids[base] is not None
+    assert ids[head] is not None
+    assert TOKENS.index(b"b") in ids[base] - ids[head]
