@@ -243,9 +243,9 @@ def _notes(told: Explanation) -> Iterator[str]:
         verb = "acts" if count == 1 else "act"
         yield from _wrap(f"note: {count:,} {_plural(count, 'rule')} {verb} on tokens: --tokenizer ({names}{more})", "")
     for activation in dict.fromkeys(activation for _, activation in told.unasked):
-        names = [f"`{name}`" for name, other in told.unasked if other == activation]
-        what = "policy is" if len(names) == 1 else "policies are"
-        yield from _wrap(f"note: {len(names)} {what} {activation} and not active here: {', '.join(names)}", "")
+        idle = [f"`{name}`" for name, other in told.unasked if other == activation]
+        what = "policy is" if len(idle) == 1 else "policies are"
+        yield from _wrap(f"note: {len(idle)} {what} {activation} and not active here: {', '.join(idle)}", "")
 
 
 def _entry(place: str, char: str, happened: Sequence[str]) -> list[str]:
