@@ -208,7 +208,7 @@ def look_alike(ch: str) -> str:
 def folded_look_alike(ch: str) -> str:
     """The same for a letter that is case folded: what it, or its capital, looks like; ASCII first, again and again."""
     options = []
-    for variant in _variants().get(ch, [ch]):
+    for variant in (ch, *_variants().get(ch, ())):
         looks = look_alike(variant).casefold()
         if look_alike(variant) != variant and len(looks) == 1 and unicodedata.normalize("NFKD", looks) == looks != ch:
             options.append((not looks.isascii(), variant != ch, _script(looks) != "LATIN", looks))
@@ -217,11 +217,11 @@ def folded_look_alike(ch: str) -> str:
 
 @cache
 def _variants() -> dict[str, list[str]]:
-    """By case folded character: it and those that fold to it."""
+    """By case folded character: the others that fold to it."""
     found: dict[str, list[str]] = {}
     for code in range(0x110000):
         folded = chr(code).casefold()
-        if len(folded) == 1:
+        if len(folded) == 1 and folded != chr(code):
             found.setdefault(folded, []).append(chr(code))
     return found
 
