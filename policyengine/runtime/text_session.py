@@ -149,7 +149,15 @@ class TextSession:
         begin = self._read
         verdict = self._act(text)
         if verdict.action != "terminate":
-            found = [match for watch in self._watches for match in watch.feed(text)]
+            found: list[Found] = []
+            for watch in self._watches:
+                node = watch.node
+                after = node.edges.get(text) if node is not None else None
+                if after is not None:  # as `feed` would, without the call
+                    watch.node = after
+                    watch.read += len(text)
+                else:
+                    found += watch.feed(text)
             return self._with(verdict, found) if found else verdict
         text = text[: max(0, self._stopped - begin)] if self._stopped else text
         return self._with(verdict, self._last_of_watches(text, at_end=False))

@@ -76,41 +76,36 @@ class WatchPlan:
 
 
 class Watch:
-    """One text, of an output or of a channel of it, read by one plan."""
+    """One text, of an output or of a channel of it, read by one plan.
 
-    __slots__ = ("_begins", "_found", "_node", "_plan", "_read", "_states")
+    read: code points of the output. node: where the watch stands; None while it has states of its own, or was given up.
+    """
+
+    __slots__ = ("_begins", "_found", "_plan", "_states", "node", "read")
 
     def __init__(self, plan: WatchPlan, origin: int) -> None:
         """origin: where the text begins, in code points of the output; matches are told in them."""
-        self._plan, self._read, self._found = plan, origin, Matches()
-        # Either a node, or states of its own and the places of the last symbols; neither once it was given up.
-        self._node: Node | None = plan.start
+        self._plan, self.read, self._found = plan, origin, Matches()
+        self.node: Node | None = plan.start
         self._states: list[Any] | None = None
         self._begins: list[list[int]] = []
 
     def feed(self, text: str) -> list[Found]:
         """Read the next piece; returns the matches that are certain now."""
-        node = self._node
-        if node is not None:
-            after = node.edges.get(text)
-            if after is not None:
-                self._node = after
-                self._read += len(text)
-                return []
         try:
             return self._read_on(text)
         except SearchTimeoutError:
             return self._give_up()
 
     def _read_on(self, text: str) -> list[Found]:
-        before = self._node
+        before = self.node
         if not self._open():
             return []
         assert self._states is not None
         scanners, states = self._plan.scanners, self._states
         for ch in text:
-            place = self._read
-            self._read = place + 1
+            place = self.read
+            self.read = place + 1
             found: list[Found] = []
             for k, scanner in enumerate(scanners):
                 state, symbols, hits = scanner.step(states[k], ch)
@@ -148,26 +143,26 @@ class Watch:
 
     def _open(self) -> bool:
         """Have states of one's own to go on with; False once the watch was given up."""
-        node = self._node
+        node = self.node
         if node is not None:
-            self._node = None
+            self.node = None
             self._states = list(node.states)
-            self._begins = [[self._read + back for back in places] for places in node.begins]
+            self._begins = [[self.read + back for back in places] for places in node.begins]
         return self._states is not None
 
     def _close(self, before: Node | None, text: str) -> None:
         """Go on from a node, if the situation has one. before: the node that the text led there from."""
         assert self._states is not None
-        begins = tuple(tuple(place - self._read for place in places) for places in self._begins)
+        begins = tuple(tuple(place - self.read for place in places) for places in self._begins)
         node = self._plan.node(tuple(self._states), begins)
         if node is not None:
-            self._node, self._states = node, None
+            self.node, self._states = node, None
             if before is not None:
                 self._plan.learn(before, text, node)
 
     def _give_up(self) -> list[Found]:
         counters[SHADOW_TIMEOUT] += 1
-        self._node = self._states = None
+        self.node = self._states = None
         return self._found.take(set())
 
     def _report(self, found: Iterable[Found]) -> None:
