@@ -56,7 +56,8 @@ def waits(phrase: Phrase) -> bool:
 @cache
 def _pattern(source: Phrase | str) -> str:
     if isinstance(source, str):
-        return source.replace(r"\b", r"(?:(?<!\w)|(?!\w))")  # an edge is missing only inside a word
+        # An edge is missing only inside a word.
+        return source.replace(r"\b", r"(?:(?<!\w)|(?!\w))").replace(r"\B", r"(?<=\w)(?=\w)")
     return ("(?i)" if source.case == "insensitive" else "") + "".join(_elements(source))
 
 

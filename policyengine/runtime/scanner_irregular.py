@@ -35,6 +35,7 @@ _KEPT_CONTEXT = 8  # characters of them before what may match; with more there a
 
 # Assertions that would take the end of what was read for the end of the output, and what must follow to tell.
 _AT_END = {r"\b": r"(?=[\s\S])", r"\B": r"(?=[\s\S])", r"\Z": r"(?=[\s\S])", "$": r"(?=\n?+[\s\S])"}
+_AROUND = {*_AT_END, "^", r"\A"}
 _TOKEN = re.compile(
     r"""
     (?P<literal> \\. | \[\^?\]?(?:[^\]\\]|\\.)*\] | \(\?\#[^)]*\) | \(\?P=\w+\) | \(\?[a-zA-Z-]+\) )
@@ -68,6 +69,13 @@ class _Expression:
         self._inside = regex.compile(_open_ended(source, verbose, greedy=False))
         self._never = regex.compile(f"(?:{_open_ended(source, verbose, greedy=True)})(?!)")
         self.context = _look_behind(source)
+        self._bare = _bare(source, verbose)
+
+    def may_hold(self, text: str) -> bool:
+        """Whether a match may stand inside a text, whatever is asked of what stands around it."""
+        if self._bare is None or self._bare.fullmatch(""):
+            return bool(text)
+        return bool(self._bare.search(text))
 
     def matches(self, text: str, start: int) -> Iterator[tuple[int, int]]:
         """The matches from a place on, if the output ends with the text."""
@@ -97,20 +105,27 @@ class _Expression:
             raise SearchTimeoutError from error
 
 
+def _tokens(source: str, verbose: bool) -> Iterator[re.Match[str]]:
+    """The parts of an expression, without comments of the verbose form."""
+    at = 0
+    while at < len(source):
+        comment = _COMMENT.match(source, at) if verbose else None
+        token = comment or _TOKEN.match(source, at)
+        assert token is not None  # one of its ways takes any character
+        at = token.end()
+        if not comment:
+            yield token
+
+
 def _open_ended(source: str, verbose: bool, *, greedy: bool) -> str:
     """The expression, such that it does not take the end of what was read for the end of the output.
 
     greedy: lazy repeats become greedy ones: the same run into the end, and of some lazy ones `regex` does not say so.
     In look-around and atomic groups, where the first way of matching is the only one, they stay.
     """
-    parts, at, groups = [], 0, [False]
-    while at < len(source):
-        comment = _COMMENT.match(source, at) if verbose else None
-        token = comment or _TOKEN.match(source, at)
-        assert token is not None
-        at, text = token.end(), token[0]
-        if comment:
-            continue
+    parts, groups = [], [False]
+    for token in _tokens(source, verbose):
+        text = token[0]
         match token.lastgroup:
             case "atomic":
                 groups.append(True)
@@ -122,6 +137,32 @@ def _open_ended(source: str, verbose: bool, *, greedy: bool) -> str:
                 text = text[:-1]
         parts.append(_AT_END.get(text, "") + text)
     return "".join(parts)
+
+
+def _bare(source: str, verbose: bool) -> Any:
+    """The expression without look-around, edges and ends; None: it does not do without them."""
+    parts: list[str] = []
+    groups, hidden, left_out = [False], 0, False  # the groups around, which of them look around, and what came last
+    for token in _tokens(source, verbose):
+        kind, text = token.lastgroup, token[0]
+        if kind == "close" and len(groups) > 1 and groups.pop():
+            hidden -= 1
+            left_out = True
+            continue
+        if kind in ("atomic", "open"):
+            if hidden and kind == "open" and not text.endswith(":"):
+                return None  # others may refer to it, or are counted behind it
+            groups.append(kind == "atomic" and text != "(?>")
+            hidden += groups[-1]
+        if kind in ("times", "how") and left_out and not hidden:
+            return None
+        left_out = bool(hidden) or text in _AROUND
+        if not left_out:
+            parts.append(text)
+    try:
+        return regex.compile("".join(parts))
+    except regex.error:
+        return None
 
 
 def _look_behind(source: str) -> int:
@@ -168,9 +209,10 @@ class IrregularScanner(Scanner[Situation]):
         """Read one character. Raises SearchTimeoutError."""
         if len(state.text) > _KEPT_TEXT:
             # The original and the visible text mostly go the same way.
-            if self._last[1] != ch or self._last[0] != state:
-                self._last = state, ch, self._step(state, ch)
-            return self._last[2]
+            last = self._last
+            if last[1] != ch or last[0] != state:
+                last = self._last = state, ch, self._step(state, ch)
+            return last[2]
         known = self._steps.get((state, ch))
         if known is None:
             if len(self._steps) >= _KEPT_STEPS:
@@ -203,6 +245,10 @@ class IrregularScanner(Scanner[Situation]):
     def live(self, state: Situation) -> Iterator[int]:
         """The lengths, in symbols, of all matches that may still come to count; the longest first."""
         return iter(range(self.longest(state), 0, -1))
+
+    def may_hold(self, text: str) -> bool:
+        """Whether a match may stand inside a text, whatever is asked of what stands around it."""
+        return any(expression.may_hold(text) for expression in self._expressions)
 
     def _worth_keeping(self, state: Situation) -> bool:
         return len(state.text) <= _KEPT_TEXT

@@ -169,6 +169,18 @@ class ThreadScanner(Scanner[Situation]):
                 texts.update(text for text, reached in self._reached.items() if reached[thread])
         return texts.pop() if len(texts) == 1 else None
 
+    def may_hold(self, text: str) -> bool:
+        """Whether a match may stand inside a text; an expression may ask for an edge around it, or for none."""
+        for before in ("", " ", text[:1]):
+            state = self.read(self.start, before).state
+            size = self.read(state, text).symbols
+            for behind in ("", " ", text[-1:]):
+                after = self.read(state, text + behind)
+                ends = (hit._replace(end=hit.end + after.symbols) for hit in self.at_end(after.state))
+                if any(hit.length <= hit.end <= size for hit in (*after.hits, *ends)):
+                    return True
+        return False
+
     @cached_property
     def _reached(self) -> dict[str | None, Sequence[bool]]:
         """By what is shown: the states of the anchored automaton in which a match that shows it can still end."""

@@ -113,6 +113,11 @@ class Scanner(ABC, Generic[S]):
         """
         return None
 
+    def may_hold(self, text: str) -> bool:
+        """Whether a match may stand inside a text, in the surroundings that suit it best."""
+        after = self.read(self.start, text)
+        return bool(after.hits or self.at_end(after.state))
+
     def _worth_keeping(self, state: S) -> bool:
         """Whether a state is likely to be seen again, and small."""
         return True

@@ -50,7 +50,7 @@ class TextPlan:
         silent: no text ever leaves.
         holds: nothing leaves before the end, since a `block` rule may replace it all; holds_all: one of all channels.
         choices: what may be put in place of a match; `made`: which of them a match of a character may put there.
-        fragile: replacements that hold a banned phrase themselves, so that they may have to be dropped.
+        fragile: replacements that may hold a match themselves, so that they may have to be dropped.
         remembers, nodes, resting, known_chunks: see `text_memo`.
     """
 
@@ -92,7 +92,8 @@ class TextPlan:
     def _find_effects(self) -> None:
         """Tell each scanner what its rules may put in place of a match."""
         redactions = {action for scanner in self.scanners for action in scanner.actions if action.kind == "redact"}
-        self.fragile = frozenset(text for text in map(replacement, redactions) if self._banned(text))
+        texts = frozenset(map(replacement, redactions))
+        self.fragile = frozenset(text for text in texts if any(scanner.may_hold(text) for scanner in self.scanners))
         choices: dict[tuple[Effect, ...], int] = {(Effect("", False),): NOTHING}
         for scanner in self.scanners:
             effects: list[Effect] = []
@@ -109,14 +110,6 @@ class TextPlan:
             scanner.choices = tuple(choices)
         self.choices = tuple(choices)
         self.made = frozenset(choice for scanner in self.scanners for choice in (scanner.effects, scanner.endings))
-
-    def _banned(self, text: str) -> bool:
-        """Whether a phrase stands in the text, in the surroundings that suit it best."""
-        for scanner in self.scanners:
-            after = scanner.read(scanner.start, text)
-            if after.hits or scanner.at_end(after.state):
-                return True
-        return False
 
     def action(self, rule: int) -> TextAction:
         """The action of a rule that a scanner names."""

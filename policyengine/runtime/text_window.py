@@ -269,6 +269,8 @@ class Window:
         redactions: list[tuple[Found, int, int]] = []
         final: list[tuple[Found, int, int]] = []
         for k, first, after, rule in hits:
+            if first < self.base.counts[k]:
+                raise RuntimeError("a match of text that has left")  # never; but rather an error than without end
             low, high = self.piece_with(k, first, len(stack)), self.piece_with(k, after - 1, len(stack))
             match = Found(stack[low].start, stack[high].end, rule)
             (redactions if self.plan.is_redaction(rule) else final).append((match, low, high))

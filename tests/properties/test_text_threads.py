@@ -47,9 +47,9 @@ def phrases(draw: st.DrawFn) -> Phrase:
     )
 
 
-_ATOMS = st.sampled_from(["x", "y", "z", "[xy]", ".", "(xy)", "(x|zy)", "[^x]", " ", "!", r"\b", r"\w"])
+_ATOMS = st.sampled_from(["x", "y", "z", "[xy]", ".", "(xy)", "(x|zy)", "[^x]", " ", "!", r"\b", r"\B", r"\w"])
 _TIMES = st.sampled_from(["", "", "", "+", "*", "?", "{2}", "{1,2}", "{2,}"])
-_PARTS = st.builds(lambda atom, times: atom + times * (atom != r"\b"), _ATOMS, _TIMES)
+_PARTS = st.builds(lambda atom, times: atom + times * (atom not in (r"\b", r"\B")), _ATOMS, _TIMES)
 
 
 @st.composite

@@ -115,3 +115,18 @@ def test_a_long_look_behind_leaves_nothing_behind() -> None:
     assert text == "".join(f"n{i} " for i in range(500))
     assert len(session._plan.nodes) == 1
     assert run(policies, ["x ay", "y"]) == run(policies, list("x ayy"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "shown"),
+    [
+        (Rule((), "redact", "x", expressions=("(x)(?=y)",), irregular=True), "xxy", "y"),
+        (Rule((), "redact", "x", expressions=(r"x\B",)), "xxy", "y"),
+        (Rule((), "redact", "x", expressions=(r"(?<=y)(x)(?!\1)",), irregular=True), "yxz", "yz"),
+    ],
+)
+def test_a_replacement_that_is_a_match_where_it_stands_is_left_out(rule: Rule, text: str, shown: str) -> None:
+    """And what stood before it is held until that is known."""
+    whole = run(program(rule), [text])
+    assert whole.text == shown
+    assert run(program(rule), list(text)) == whole
