@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from policyengine.runtime.program import Program
+from policyengine.runtime.digest import program_digest
+from policyengine.runtime.program import Component, Program, RulePlan
 
 
 def in_shadow(program: Program, ranks: Collection[int] | None = None) -> Program:
@@ -17,14 +18,20 @@ def in_shadow(program: Program, ranks: Collection[int] | None = None) -> Program
         mine = chosen.intersection(component.rules)
         assert not mine or mine == set(component.rules)
         components.append(replace(component, mode="shadow") if mine else component)
-    return replace(program, rules=rules, components=tuple(components))
+    return _made(program, rules, tuple(components))
 
 
 def side_by_side(programs: Sequence[Program]) -> Program:
     """Programs of the same policies as one, in which no component is shared between them."""
-    rules, components = [], []
+    rules: list[RulePlan] = []
+    components: list[Component] = []
     for program in programs:
         first = len(rules)
         rules += [replace(rule, id=f"r{first + i}") for i, rule in enumerate(program.rules)]
         components += [replace(one, rules=tuple(rank + first for rank in one.rules)) for one in program.components]
-    return replace(programs[0], rules=tuple(rules), components=tuple(components))
+    return _made(programs[0], tuple(rules), tuple(components))
+
+
+def _made(program: Program, rules: tuple[RulePlan, ...], components: tuple[Component, ...]) -> Program:
+    digest = program_digest(program.policies, rules, components, program.max_hold, program.reasoning)
+    return replace(program, rules=rules, components=components, digest=digest)

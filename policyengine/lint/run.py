@@ -39,6 +39,7 @@ class Result:
 
     Attributes:
         files, rules: how many policy files there are, and how many rules they hold.
+        shadows: how many of the rules that could be read are in shadow.
         refused: what loading refuses, in order. No selection hides it: what cannot be loaded was not checked.
         found: everything else, in order.
         sources: the text of every file that a diagnostic points into.
@@ -58,6 +59,7 @@ class Result:
     ignored: int = 0
     fixes: Mapping[Diagnostic, Fix] = field(default_factory=dict)
     options: LintOptions = NO_OPTIONS
+    shadows: int = 0
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -104,6 +106,7 @@ def check(
         sources=loaded.report.sources,
         unread=any(one.name == "unreadable-file" and one.span == top(one.span.file) for one in refused),
         options=options,
+        shadows=sum(rule.mode == "shadow" for policy in loaded.policies for rule in policy.rules),
     )
     return _compiled(result, loaded, paths, vocabulary, ignores)
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from policyengine.review.places import Place, Trail
 from policyengine.runtime.program import BanPlan, Program, RewritePlan
-from policyengine.runtime.text_session import Match, TextSession
+from policyengine.runtime.text_session import Match, TextSession, Verdict
 
 Action = Literal["pass", "rewrite", "redact", "block", "terminate"]
 
@@ -21,7 +21,10 @@ _EXCERPT = 200  # code points of a match that are kept for people
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A match that decided something. start, end: code points of the text, with their places."""
+    """A match that decided something, or, in shadow, would have.
+
+    start, end: code points of the text, with their places.
+    """
 
     rule: str  # policy/rule
     action: Action
@@ -30,17 +33,22 @@ class Finding:
     first: Place
     last: Place  # just behind the match
     text: str  # its first code points, as they were read
+    shadow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a text. read, shown: code points that came in, and that a client sees."""
+    """What became of a text. read, shown: code points that came in, and that a client sees.
+
+    matches: that decided something; shadowed: of rules in shadow.
+    """
 
     action: Action
     reason: str | None
     matches: int
     read: int
     shown: int
+    shadowed: int = 0
 
     @property
     def is_finding(self) -> bool:
@@ -63,7 +71,9 @@ class Scanner:
             name = f"{program.policies[rule.policy].name}/{rule.id}"
             if isinstance(rule.body, BanPlan):
                 self._actions[name] = rule.body.text_action.kind
-            elif isinstance(rule.body, RewritePlan) and rule.policy in self._request.policies:
+            elif (
+                rule.mode == "enforce" and isinstance(rule.body, RewritePlan) and rule.policy in self._request.policies
+            ):
                 self._rewrites = True
 
     def scan(
@@ -80,7 +90,7 @@ class Scanner:
         session = TextSession(self._program, self._request)
         size = max(self._program.max_hold, _PIECE)
         trail = Trail(2 * size)
-        read = shown = matches = 0
+        read = shown = matches = shadowed = 0
         action: Action = "rewrite" if self._rewrites else "pass"
         reason = None
         for piece in _small(text, size):
@@ -88,29 +98,32 @@ class Scanner:
             read += len(piece)
             verdict = session.feed(piece)
             matches += len(verdict.matches)
-            action = self._tell(verdict.matches, trail, find, action)
+            shadowed += len(verdict.shadowed)
+            action = self._tell(verdict, trail, find, action)
             if verdict.text:
                 shown += len(verdict.text)
                 show(verdict.text)
             if verdict.action == "terminate":
-                return Outcome(self._ended(verdict.matches), verdict.reason, matches, read, shown)
+                return Outcome(self._ended(verdict.matches), verdict.reason, matches, read, shown, shadowed)
         verdict = session.finish()
         matches += len(verdict.matches)
-        action = self._tell(verdict.matches, trail, find, action)
+        shadowed += len(verdict.shadowed)
+        action = self._tell(verdict, trail, find, action)
         if verdict.text:
             shown += len(verdict.text)
             show(verdict.text)
         if verdict.action == "terminate":
             action, reason = self._ended(verdict.matches), verdict.reason
-        return Outcome(action, reason, matches, read, shown)
+        return Outcome(action, reason, matches, read, shown, shadowed)
 
-    def _tell(self, found: Iterable[Match], trail: Trail, find: Callable[[Finding], object], action: Action) -> Action:
-        for match in found:
+    def _tell(self, verdict: Verdict, trail: Trail, find: Callable[[Finding], object], action: Action) -> Action:
+        found = [(match, False) for match in verdict.matches] + [(match, True) for match in verdict.shadowed]
+        for match, shadow in sorted(found, key=lambda one: (one[0].end, one[0].start)) if verdict.shadowed else found:
             rule = f"{match.policy}/{match.rule}"
             excerpt = trail.excerpt(match.start, min(match.end, match.start + _EXCERPT))
             places = trail.place(match.start), trail.place(match.end)
-            find(Finding(rule, self._actions[rule], match.start, match.end, *places, excerpt))
-            action = "redact"
+            find(Finding(rule, self._actions[rule], match.start, match.end, *places, excerpt, shadow))
+            action = action if shadow else "redact"
         return action
 
     def _ended(self, matches: tuple[Match, ...]) -> Action:

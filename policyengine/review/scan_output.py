@@ -29,7 +29,8 @@ def for_people(label: str, scanner: Scanner, text: Iterable[str], out: TextIO, s
             kept += len(piece)
 
     def find(one: Finding) -> None:
-        out.write(f"{label}:{one.first}: {one.action} by {one.rule}: {quoted(one.text)}\n")
+        did = f"shadow, {one.action}" if one.shadow else one.action
+        out.write(f"{label}:{one.first}: {did} by {one.rule}: {quoted(one.text)}\n")
 
     outcome = scanner.scan(text, show=show, find=find)
     out.write(_summary(outcome) + "\n")
@@ -43,6 +44,8 @@ def for_people(label: str, scanner: Scanner, text: Iterable[str], out: TextIO, s
 def _summary(outcome: Outcome) -> str:
     matches = f"{outcome.matches:,} {'match' if outcome.matches == 1 else 'matches'}"
     reason = f" ({outcome.reason})" if outcome.reason else ""
+    if outcome.shadowed:
+        matches += f", and {outcome.shadowed:,} in shadow, which changed nothing"
     return f"{outcome.action}{reason}: {matches}; {outcome.read:,} characters read, {outcome.shown:,} shown"
 
 
@@ -50,19 +53,29 @@ def one_line(label: str, scanner: Scanner, text: str, out: TextIO) -> Outcome:
     """Write a text's result on one line: the verdict, who decided, and what a client sees where it is not the same."""
     why: list[str] = []
     shown: list[str] = []
-    outcome = scanner.scan([text], show=shown.append, find=lambda one: why.append(f"{one.rule} at {one.first}"))
-    more = f" and {len(why) - _NAMED} more" if len(why) > _NAMED else ""
-    by = f" by {', '.join(why[:_NAMED])}{more}" if why else ""
+    watched: list[str] = []
+
+    def find(one: Finding) -> None:
+        (watched if one.shadow else why).append(f"{one.rule} at {one.first}")
+
+    outcome = scanner.scan([text], show=shown.append, find=find)
+    by = (f" by {_some(why)}" if why else "") + (f" (in shadow: {_some(watched)})" if watched else "")
     seen = visible("".join(shown))
     seen = seen if len(seen) <= _LINE else seen[: _LINE - 1] + "…"
     out.write(f"{label}: {outcome.action}{by}" + (f": {seen}\n" if outcome.action != "pass" else "\n"))
     return outcome
 
 
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
 def as_json(head: dict[str, Any], scanner: Scanner, text: Iterable[str], out: TextIO, sink: TextIO | None) -> Outcome:
     """Write one object: `head`, then `output` (as it leaves, so that it may be long; with a sink it goes there), then
-    `verdict`, `reason` and `matches`."""
+    `verdict`, `reason`, `matches` and, of rules in shadow, `shadow_matches`."""
     found: list[dict[str, Any]] = []
+    watched: list[dict[str, Any]] = []
 
     def show(piece: str) -> None:
         if sink is not None:
@@ -71,9 +84,10 @@ def as_json(head: dict[str, Any], scanner: Scanner, text: Iterable[str], out: Te
             out.write(_json(piece)[1:-1])
 
     def find(one: Finding) -> None:
-        if len(found) < _LISTED:
+        listed = watched if one.shadow else found
+        if len(listed) < _LISTED:
             place = {"start": one.start, "end": one.end, "line": one.first.line, "column": one.first.column}
-            found.append({"rule": one.rule, "action": one.action, **place, "text": one.text})
+            listed.append({"rule": one.rule, "action": one.action, **place, "text": one.text})
 
     out.write(_json(head)[:-1] + (', "output": "' if sink is None else ""))
     outcome = scanner.scan(text, show=show, find=find)
@@ -81,6 +95,10 @@ def as_json(head: dict[str, Any], scanner: Scanner, text: Iterable[str], out: Te
     rest: dict[str, Any] = {"verdict": outcome.action, "reason": outcome.reason, "matches": found}
     if outcome.matches > len(found):
         rest["matches_left_out"] = outcome.matches - len(found)
+    if watched:
+        rest["shadow_matches"] = watched
+        if outcome.shadowed > len(watched):
+            rest["shadow_matches_left_out"] = outcome.shadowed - len(watched)
     out.write(f", {_json(rest)[1:]}\n")
     return outcome
 

@@ -21,9 +21,11 @@ import policyengine
 from policyengine import Program
 from policyengine.engines.trtllm import hook as hooks
 from policyengine.engines.trtllm.hook import FAILED, LOST, PolicyHookBase
+from policyengine.runtime.counts import Tally
 from tests.cases.text_streams import CASES, EMAIL, Case
 from tests.engines import trtllm_double
 from tests.engines.trtllm_double import PostProcessorHookChunk, Request, installed, load_post_processor_hook
+from tests.shadows import in_shadow, side_by_side
 from tests.streams import cut, run, splits
 from tests.text_programs import ban, program
 
@@ -491,3 +493,56 @@ def test_a_worker_process_makes_its_own_hook(load: Load) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, input=pickle.dumps(hook), capture_output=True, check=False, env=environment)
     assert done.stdout.decode() == "0 terminate 'a ' s\n", done.stderr.decode()
+
+
+# -- rules in shadow ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("redecodes", [False, True])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_all_in_shadow_every_call_leaves_as_it_came(load: Load, streaming: bool, redecodes: bool) -> None:
+    """Text, ids and events are those of a server without a hook; characters in pieces too."""
+    policies = program(ban("titan", terminate="t"), ban("noir", redact="*"), ban("x", block="no"))
+    hook, none = load(in_shadow(policies)), load(program())
+    for chunks in (["my Ti", "tan no", "ir"], [b"caf\xc3", b"\xa9 no", b"ir"], ["clean"], list("a x noir")):
+        mine, other = (stream(one, chunks, streaming=streaming, redecodes=redecodes).answers[0] for one in (hook, none))
+        assert mine == other
+    assert {name: tally.matches for name, tally in hook.rules.snapshot().items()} == {
+        "test/r0": 1,
+        "test/r1": 3,
+        "test/r2": 1,
+    }
+    assert not hook.counters["withheld"]
+    assert not hook.counters["terminated"]
+
+
+def test_rules_that_act_and_rules_in_shadow(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    """What leaves is as without the one in shadow; both are counted, behind the end nothing."""
+    both = side_by_side([program(ban("noir", terminate="n")), program(ban("titan", redact="*"))])
+    hook = load(in_shadow(both, {1}))
+    answer = stream(hook, ["a titan", " and titan", " noir titan"]).answers[0]
+    assert (answer.text, answer.stop_reason) == ("a titan and titan ", "n")
+    assert hook.rules.snapshot() == {"test/r0": Tally(1, 1), "test/r1": Tally(1, 2)}
+    with caplog.at_level(logging.INFO):
+        hook._log.tell(0.0)
+    assert "test/r1 (shadow): outputs 1, matches 2" in caplog.text
+    assert "titan" not in caplog.text
+
+
+def test_a_hook_that_only_watches_ends_nothing(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure inside, and an output whose state was dropped for want of room."""
+    hook = load(in_shadow(program(ban("noir"))))
+    hook._outputs.limit = 1
+    first, second = (Request(hook, [b"no", b"ir", b""], request_id=i) for i in (901, 902))
+    for i in range(3):
+        for request in (first, second):
+            request.step(0, [i], last=i == 2)
+    assert [request.answers[0].text for request in (first, second)] == ["noir", "noir"]
+    assert hook.counters["evicted"]
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("noir")
+
+    monkeypatch.setattr(hook._outputs, "get", fail)
+    assert stream(hook, ["no", "ir"]).answers[0].text == "noir"
+    assert hook.counters["failed"] == 3

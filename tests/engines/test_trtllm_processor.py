@@ -31,6 +31,7 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install policyengi
 
 from policyengine.engines.trtllm import binding  # noqa: E402
 from policyengine.engines.trtllm.processor import PolicyLogitsProcessorBase  # noqa: E402
+from policyengine.runtime.counts import Tally  # noqa: E402
 from tests.engines.trtllm_llm_double import LLM, SamplingParams  # noqa: E402
 
 Load = Callable[..., type[PolicyLogitsProcessorBase]]
@@ -357,6 +358,26 @@ def test_masked_tokens_that_were_chosen_are_counted(load_class: Load) -> None:
     step(processor, [[9, 3]])
     step(processor, [[9, 3, 2]])
     assert processor.counters["overruled"] == 1
+
+
+def test_rules_in_shadow_count_and_change_nothing(load_class: Load) -> None:
+    """A ban and a length: logits stay as they are; what each would have masked is counted once."""
+    processor = load_class(
+        a="mode: shadow\n" + BAN, b="rules: {long: {min_tokens: 9, mode: shadow}, never: {ban: {token_ids: [5]}}}\n"
+    )(toy())
+    everything = list(range(24))
+    for sequence in ([9], [9, 3], [9, 3, 2], [9, 3, 2, _EOS]):
+        assert step(processor, [sequence])[0] == [i for i in everything if i != 5]
+    assert processor.rule_counters == {"a/no-rice": Tally(1, 0, 1), "b/long": Tally(1, 0, 1)}
+    assert processor.counters["overruled"] == 0
+
+
+def test_in_shadow_alone_logits_are_not_touched(load_class: Load) -> None:
+    processor = load_class(a="mode: shadow\n" + BAN)(toy())
+    logits = torch.randn(1, 1, 30)
+    before = logits.clone()
+    processor(1, logits, [[9]], None, None)
+    assert torch.equal(logits, before)
 
 
 # -- across processes --------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ def summary(result: Result) -> str:
     found = [_count(counts[name], name, name if name == "info" else f"{name}s") for name in SEVERITIES if counts[name]]
     ignored = f" ({result.ignored} ignored)" if result.ignored else ""
     looked_at = f"{_count(result.files, 'file', 'files')}, {_count(result.rules, 'rule', 'rules')}"
+    looked_at += f" ({result.shadows:,} in shadow)" if result.shadows else ""
     return f"{looked_at}: {', '.join(found) or 'no findings'}{ignored}{_fixable(result)}"
 
 

@@ -102,6 +102,19 @@ NO_STREAM = "not enforced: the LLM API has no text level"
             "inactive (on cpu only)",
             "inactive (on cpu only)",
         ),
+        ("{ban: {phrases: [a]}, mode: shadow}", "tokens (shadow)", "text (shadow)", "tokens (shadow)"),
+        (
+            "{min_tokens: 3, mode: shadow, when: {model: [b]}}",
+            "tokens (shadow, for b only)",
+            NO_TOKENS,
+            "tokens (shadow, for b only)",
+        ),
+        (
+            "{rewrite: {to: upper}, mode: shadow}",
+            f"not enforced: {NO_TEXT}; a rewrite acts on text",
+            "text (shadow)",
+            f"{NO_STREAM}; a rewrite acts on text",
+        ),
     ],
 )
 def test_the_level_of_each_rule(make: Make, rule: str, vllm: str, trtllm: str, llm: str) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from policyengine.review.inputs import Decoder, pieces
 from policyengine.review.places import Place, Trail
 from policyengine.review.scan import Finding, Scanner
+from tests.shadows import in_shadow
 from tests.streams import cut, run
 from tests.text_programs import ban, program
 
@@ -86,3 +87,17 @@ def test_memory_does_not_grow_with_the_text() -> None:
         tracemalloc.stop()
     assert (outcome.read, outcome.matches) == (50 * len(page), 50)
     assert peak < 2 << 20
+
+
+def test_rules_in_shadow_are_told_and_decide_nothing() -> None:
+    policies = in_shadow(program(ban("abc", match="substring"), ban("x", terminate="s")))
+    shown: list[str] = []
+    found: list[Finding] = []
+    outcome = Scanner(policies).scan(["a", "bc x", " abc"], show=shown.append, find=found.append)
+    assert "".join(shown) == "abc x abc"
+    assert (outcome.action, outcome.matches, outcome.shadowed, outcome.is_finding) == ("pass", 0, 3, False)
+    assert [(one.rule, one.action, one.text, one.shadow) for one in found] == [
+        ("test/r0", "redact", "abc", True),
+        ("test/r1", "terminate", "x", True),
+        ("test/r0", "redact", "abc", True),
+    ]
