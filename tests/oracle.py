@@ -398,7 +398,7 @@ def completions(tail: bytes) -> tuple[str, ...]:
 Kind = tuple[tuple[str | None, bool], ...]
 
 
-@lru_cache(maxsize=1 << 20)
+@lru_cache(maxsize=1 << 19)
 def _kind(ch: str, case: str, normalize: frozenset[str], gaps: str) -> tuple[str, Kind]:
     """What a character folds to, and of which kinds the characters of that are."""
     folded = fold_char(ch, case, normalize, gaps)
