@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.threads import ThreadAutomaton
+from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import BanPlan, Channel, Component, Program, Request, RewritePlan, TextAction
 from policyengine.runtime.scanner_threads import ThreadScanner
 from policyengine.runtime.scanners import NOTHING, Effect, PhraseScanner, Scanner, replacement
@@ -84,10 +85,15 @@ class TextPlan:
         self._find_effects()
 
     def _watched(self, shadows: Sequence[Component]) -> tuple[WatchPlan, ...]:
-        scanners = [scanner_of(component, self.actions) for component in shadows]
-        together = [scanner for scanner in scanners if scanner.recurs]
-        alone = [[scanner] for scanner in scanners if not scanner.recurs]
-        return tuple(WatchPlan(some) for some in (together, *alone) if some)
+        together: list[Scanner[Any]] = []
+        alone: list[WatchPlan] = []
+        for component in shadows:
+            scanner = scanner_of(component, self.actions)
+            if isinstance(component.automaton, Irregular):
+                alone.append(WatchPlan([scanner], self.program.max_hold))
+            else:
+                together.append(scanner)
+        return (*([WatchPlan(together)] if together else []), *alone)
 
     def _find_effects(self) -> None:
         """Tell each scanner what its rules may put in place of a match."""

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 _KEPT = 1 << 16  # nodes, and edges, of one plan; then all are forgotten
 _LONGEST = 64  # characters of a chunk that are worth remembering, and symbols of a match that may still come to count
 
-SHADOW_TIMEOUT = "shadow_regex_timeout"
-counters: Counter[str] = Counter()  # of this process: watches given up, since an expression took too long
+# Why watches were given up: an expression took too long, or more text than `max_hold` had to be looked at again.
+SHADOW_TIMEOUT, SHADOW_MAX_HOLD = "shadow_regex_timeout", "shadow_max_hold"
+
+counters: Counter[str] = Counter()  # of this process, for each of these reasons
 
 
 class Node:
@@ -38,10 +40,14 @@ class Node:
 
 
 class WatchPlan:
-    """The scanners of components in shadow that are read together, and the situations that are known of them."""
+    """The scanners of components in shadow that are read together, and the situations that are known of them.
 
-    def __init__(self, scanners: Sequence[Scanner[Any]]) -> None:
-        self.scanners = tuple(scanners)
+    limit: how many symbols of a match that may still come to count are looked at; acting, the rule would have ended the
+    output there. None where a step costs the same however many there are.
+    """
+
+    def __init__(self, scanners: Sequence[Scanner[Any]], limit: int | None = None) -> None:
+        self.scanners, self.limit = tuple(scanners), limit
         self._remembers = all(scanner.recurs for scanner in self.scanners)
         self._nodes: dict[object, Node] = {}
         self._edges = 0
@@ -95,14 +101,14 @@ class Watch:
         try:
             return self._read_on(text)
         except SearchTimeoutError:
-            return self._give_up()
+            return self._give_up(SHADOW_TIMEOUT)
 
     def _read_on(self, text: str) -> list[Found]:
         before = self.node
         if not self._open():
             return []
         assert self._states is not None
-        scanners, states = self._plan.scanners, self._states
+        scanners, states, limit = self._plan.scanners, self._states, self._plan.limit
         for ch in text:
             place = self.read
             self.read = place + 1
@@ -112,6 +118,8 @@ class Watch:
                 states[k] = state
                 begins = self._begins[k]
                 read = len(begins)
+                if limit is not None and read >= limit and scanner.longest(state) > limit:
+                    return self._give_up(SHADOW_MAX_HOLD)
                 if symbols:
                     begins.extend([place] * symbols)
                 found += [_found(begins, read + end, length, rule, scanner.merges) for end, length, rule in hits]
@@ -137,7 +145,7 @@ class Watch:
                     found += [_found(begins, len(begins) + e, n, rule, scanner.merges) for e, n, rule in hits]
                 self._report(found)
         except SearchTimeoutError:
-            return self._give_up()
+            return self._give_up(SHADOW_TIMEOUT)
         self._states = None
         return self._found.take(set())
 
@@ -160,8 +168,8 @@ class Watch:
             if before is not None:
                 self._plan.learn(before, text, node)
 
-    def _give_up(self) -> list[Found]:
-        counters[SHADOW_TIMEOUT] += 1
+    def _give_up(self, why: str) -> list[Found]:
+        counters[why] += 1
         self.node = self._states = None
         return self._found.take(set())
 

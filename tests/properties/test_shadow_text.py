@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policyengine.runtime import scanner_irregular
 from policyengine.runtime.program import Program, Reasoning
 from policyengine.runtime.text_session import Match, Verdict
+from policyengine.runtime.text_watch import SHADOW_MAX_HOLD, counters
 from tests.oracle import Phrase, find
 from tests.properties.test_text_streams import cuts, nasty
 from tests.shadows import in_shadow, side_by_side
@@ -116,3 +119,38 @@ def test_channels_are_watched_each(text: str, data: st.DataObject) -> None:
     assert told(found) == told(verdicts(policies, [text]))
     for match in told(found):
         assert text[match.start : match.end] == ("a" if match.rule == "r0" else "b")
+
+
+@settings(max_examples=100)
+@given(st.text("abx", max_size=30), st.data())
+def test_expressions_that_no_automaton_reads(text: str, data: st.DataObject) -> None:
+    """Told in any chunking as when they act; text that would be held for them passes at once."""
+    rules = [Rule((), "redact", expressions=(source,), irregular=True) for source in (r"(a+)b\1", "a(?!b)")]
+    policies = in_shadow(program(*rules))
+    pieces = data.draw(cuts(text))
+    found = verdicts(policies, pieces)
+    assert [verdict.text for verdict in found] == [*pieces, ""]
+    assert told(found) == told(verdicts(policies, [text]))
+    for rank, rule in enumerate(rules):
+        alone = [(m.start, m.end) for v in verdicts(program(rule), [text]) for m in v.matches]
+        assert [(m.start, m.end) for m in told(found) if m.rule == f"r{rank}"][:1] == alone[:1]
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 60])
+def test_an_expression_that_would_hold_too_much_is_given_up(pieces: int) -> None:
+    """Acting, it would end the output; in shadow the output goes on, and the other rules are watched on."""
+    rules = [Rule((), "redact", expressions=("(?s)a.*b(?=c)",), irregular=True), Rule((Phrase("x"),), "redact")]
+    policies = in_shadow(program(*rules, max_hold=20))
+    text = "a" + " -" * 20 + " x b"
+    before = counters[SHADOW_MAX_HOLD]
+    found = verdicts(policies, [text[i : i + pieces] for i in range(0, len(text), pieces)] + ["c"])
+    assert "".join(verdict.text for verdict in found) == text + "c"
+    assert [match.rule for match in told(found)] == ["r1"]
+    assert counters[SHADOW_MAX_HOLD] == before + 1
+
+
+def test_an_expression_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanner_irregular, "SECONDS", 0)
+    policies = in_shadow(program(Rule((), "redact", expressions=(r"(a+)+b(?=c)",), irregular=True)))
+    found = verdicts(policies, ["a" * 400, "x"])
+    assert [verdict.action for verdict in found] == ["emit", "emit", "suppress"]
