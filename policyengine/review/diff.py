@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
-from policyengine.language.diagnostics import quoted
 from policyengine.review import diff_bans, diff_fields
-from policyengine.review.diff_edits import edits, pattern_notes
+from policyengine.review.diff_edits import edits, in_backticks, pattern_notes
 from policyengine.review.diff_model import Comparison, Detail, Difference, Direction, Example, Place
 from policyengine.review.diff_patterns import Part, Plain, parts_of
-from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, Param, Program, RulePlan, Use
+from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, Param, Program, RulePlan, Use, WhenPlan
 
 _TEXT: tuple[Use, ...] = ("avoid", "text")
 
@@ -116,7 +115,7 @@ def _rule_details(base: Side, head: Side, was: str, name: str) -> tuple[list[Det
         following: tuple[Use, ...] = ("after",)
         led = [parts_of(side.program, side.rules[one], following) for side, one in ((base, was), (head, name))]
         if not _same(*led):
-            names = [quoted(phrase) if phrase else "none" for phrase in (old.body.after, new.body.after)]
+            names = [in_backticks(phrase) if phrase else "none" for phrase in (old.body.after, new.body.after)]
             details.append(Detail("after", "changed", f"after: {' → '.join(names)}"))
     return details, []
 
@@ -126,9 +125,23 @@ def _elsewhere(detail: Detail, base: Side, head: Side, was: str, name: str) -> D
     if detail.kind != "catches" or detail.example is None:
         return detail
     side, own = (head, name) if detail.direction == "weaker" else (base, was)
-    parts = {other: found for other, found in side.bans.items() if other != own}
-    others = diff_bans.others_that_catch(parts, detail.example.text)
+    others = diff_bans.others_that_catch(_beside(side, own, side.rule(own)), detail.example.text)
     return replace(detail, example=replace(detail.example, elsewhere=others))
+
+
+def _beside(side: Side, own: str, rule: RulePlan, of: Side | None = None) -> dict[str, tuple[Part, ...]]:
+    """The bans of a side that act wherever a rule (of the side `of`) does, apart from the one of its own name."""
+    policy = (of or side).program.policies[rule.policy]
+    found = {}
+    for name, parts in side.bans.items():
+        other = side.rule(name)
+        theirs = side.program.policies[other.policy]
+        acts = theirs.activation == "always" or theirs.name == policy.name
+        acts = acts and set(theirs.targets) >= set(policy.targets) and other.when in (WhenPlan(), rule.when)
+        acts = acts and other.channel in ("all", rule.channel) and getattr(other, "mode", "enforce") == "enforce"
+        if acts and name != own:
+            found[name] = parts
+    return found
 
 
 def _biases(side: Side, name: str) -> tuple[dict[tuple[object, Plain], float | Param | str], dict[object, str]]:
@@ -162,7 +175,7 @@ def _alone(side: Side, other: Side, name: str, direction: Direction) -> Differen
     word = "added" if direction == "stronger" else "removed"
     example = diff_bans.shortest_caught(side.bans[name]) if name in side.bans else None
     if example is not None:
-        found = diff_bans.others_that_catch(other.bans, example.text)
+        found = diff_bans.others_that_catch(_beside(other, name, rule, side), example.text)
         example = Example(example.text, example.shortest, found)
     detail = Detail(word, direction, f"{word}: {diff_fields.describe(rule)}", example)
     place = side.place(name)
@@ -233,7 +246,7 @@ def _project(old: Program, new: Program) -> Iterator[Difference]:
         details.append(Detail("max_hold", "changed", f"max_hold: {old.max_hold:,} → {new.max_hold:,}"))
     if old.reasoning != new.reasoning:
         was, now = (f"{r.start} … {r.end}" if r else "none" for r in (old.reasoning, new.reasoning))
-        details.append(Detail("reasoning", "changed", f"reasoning: {quoted(was)} → {quoted(now)}"))
+        details.append(Detail("reasoning", "changed", f"reasoning: {in_backticks(was)} → {in_backticks(now)}"))
     details += diff_fields.others(
         old, new, {"policies", "rules", "components", "max_hold", "digest", "parse_request", "reasoning"}
     )

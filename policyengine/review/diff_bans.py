@@ -7,6 +7,7 @@ reported was confirmed by the automata of both sides; what was neither found nor
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from policyengine.review.diff_evidence import Evidence, evidence
@@ -135,7 +136,10 @@ class _Side:
         found.details.append(Detail(_KINDS[question], direction, words, Example(text, shortest)))
 
     def _shows(self, question: Question, text: str) -> bool:
-        return _SHOWS[question](evidence(self.mine, text), evidence(self.theirs, text))
+        try:
+            return _SHOWS[question](evidence(self.mine, text), evidence(self.theirs, text))
+        except TimeoutError:  # an expression that is not regular takes too long
+            return False
 
     def _search(self, question: Question, budget: Budget) -> tuple[str | None, bool]:
         """A text that shows a difference, and whether there is no shorter one; None: there is none at all."""
@@ -228,7 +232,12 @@ def shortest_caught(parts: Sequence[Part]) -> Example | None:
 
 def others_that_catch(parts_by_name: dict[str, tuple[Part, ...]], text: str) -> tuple[str, ...]:
     """The rules among these that catch a text."""
-    return tuple(name for name, parts in parts_by_name.items() if evidence(parts, text).caught)
+    found = []
+    for name, parts in parts_by_name.items():
+        with suppress(TimeoutError):  # an expression that is not regular took too long
+            if evidence(parts, text).caught:
+                found.append(name)
+    return tuple(found)
 
 
 __all__ = ["Findings", "compare", "others_that_catch", "shortest_caught"]

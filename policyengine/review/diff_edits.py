@@ -44,9 +44,14 @@ def pattern_notes(base: Sequence[Part], head: Sequence[Part]) -> Iterator[str]:
 def _came_and_went(what: str, old: set[str], new: set[str]) -> Iterator[str]:
     for word, texts in (("added", new - old), ("removed", old - new)):
         if texts:
-            first = ", ".join(map(quoted, sorted(texts)[:_SHOWN]))
+            first = ", ".join(map(in_backticks, sorted(texts)[:_SHOWN]))
             more = f" and {len(texts) - _SHOWN:,} more" if len(texts) > _SHOWN else ""
             yield f"{what} {word}: {first}{more}"
+
+
+def in_backticks(text: str) -> str:
+    """What a user wrote, with backticks of its own as escapes, so that it stays whole in Markdown."""
+    return "`" + quoted(text)[1:-1].replace("`", "\\x60") + "`"
 
 
 def _options(base: Part, head: Part) -> Iterator[str]:
@@ -84,4 +89,4 @@ def _gaps(gaps: str, spec: FoldSpec) -> str:
     return "spaces" if spec.collapse else "literal"
 
 
-__all__ = ["edits", "pattern_notes"]
+__all__ = ["edits", "in_backticks", "pattern_notes"]

@@ -14,7 +14,8 @@ from policyengine.review.diff_corpus import Replay, Seen
 from policyengine.review.diff_model import CHANGES, Change, Comparison, Detail, Difference, Example
 
 _WIDTH = 80
-_OPEN = 5  # rows of Markdown that are not folded
+_OPEN = 5  # rules of Markdown that are not folded
+_FOLDED = 100  # and those that are; a comment of GitHub has 65,536 characters
 _WITNESS = 60  # code points of a text that are shown to people
 _WORDS: dict[Change, str] = {"weaker": "weaker", "both": "changed", "stronger": "stronger", "same": "the same"}
 _SIGNS: dict[Change, str] = {"weaker": "🔓", "both": "⚠️", "stronger": "🔒", "same": ""}
@@ -62,7 +63,7 @@ def _block(one: Difference) -> Iterator[str]:
 def _sentence(detail: Detail) -> str:
     if detail.example is None:
         return detail.text
-    joint = ", for one " if detail.kind in ("added", "removed") else ": "
+    joint = {"added": "; it catches ", "removed": "; it caught "}.get(detail.kind, ": ")
     return f"{detail.text}{joint}{witness(detail.example.text)}"
 
 
@@ -115,17 +116,20 @@ def _seen(one: Seen) -> str:
 
 def markdown(found: Comparison, replay: Replay | None) -> str:
     """For a pull request: a table, the worst five rows of it open."""
-    rows = [row for one in found.ranked() if _is_shown(one) for row in _rows(one)]
+    shown = [list(_rows(one)) for one in found.ranked() if _is_shown(one)]
     parts = [f"### Policy change: {headline(found)}"]
-    if rows[:_OPEN]:
-        parts.append(_table(rows[:_OPEN]))
-    if rows[_OPEN:]:
-        parts.append(_folded(f"{len(rows) - _OPEN:,} more", _table(rows[_OPEN:])))
+    if shown:
+        parts.append(_table([row for rows in shown[:_OPEN] for row in rows]))
+    if shown[_OPEN:]:
+        table = _table([row for rows in shown[_OPEN : _OPEN + _FOLDED] for row in rows])
+        left = len(shown) - _OPEN - _FOLDED
+        parts.append(_folded(f"{len(shown) - _OPEN:,} more", table + (f"\n\nand {left:,} more" if left > 0 else "")))
     same = [one.name for one in found.differences if one.change == "same" and one.was is None]
     if same:
         count = f"{len(same):,} {'rule' if len(same) == 1 else 'rules'}"
         verb = "does" if len(same) == 1 else "do"
-        parts.append(_folded(f"{count} proven to {verb[:2]} the same", ", ".join(f"`{name}`" for name in same)))
+        names = ", ".join(f"`{name}`" for name in same[:_FOLDED]) + (" and others" if len(same) > _FOLDED else "")
+        parts.append(_folded(f"{count} that {verb} the same, proven", names))
     if found.edited:
         parts.append(_folded("Edited, and changes nothing", "\n".join(f"- {_cell(one)}" for one in found.edited)))
     if replay is not None:
