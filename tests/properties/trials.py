@@ -32,9 +32,21 @@ from tests.vocabularies import FAMILIES, Segmenter
 # A vocabulary of pieces of the text itself, and the families of real tokenizers.
 KINDS = ("pieces", *FAMILIES)
 TRIALS_A_CASE = 40
-_WHOLE_MASKS = 0.02  # of the trials check every id at every step
-_WALKS = 0.25
-_MOST_STEPS = 8  # of an output are looked at
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much one trial looks at. `whole_masks`, `walks`: shares of the trials that check every id at the steps looked
+    at, and that walk on with permitted ids; `steps`: how many steps of an output are looked at, at most."""
+
+    trials_a_case: int
+    whole_masks: float
+    walks: float
+    steps: int
+
+
+THOROUGH = Effort(TRIALS_A_CASE, 0.02, 0.25, 8)
+LIGHT = Effort(100, 0.004, 0.05, 2)  # for the million: more policies and segmentations, fewer steps of each
 
 
 @dataclass(frozen=True)
@@ -55,12 +67,12 @@ class Case:
 # -- making cases --------------------------------------------------------------------------------------------------
 
 
-def case(seed: str, *, kinds: Sequence[str] = KINDS) -> Case:
+def case(seed: str, *, kinds: Sequence[str] = KINDS, effort: Effort = THOROUGH) -> Case:
     """The case of a seed."""
     rng = random.Random(seed)
     kind = rng.choice(kinds)
     banned = [phrase for _ in range(rng.choice((1, 1, 2, 3))) for phrase in _rule(rng)]
-    texts = tuple(_text(rng, banned) for _ in range(TRIALS_A_CASE))
+    texts = tuple(_text(rng, banned) for _ in range(effort.trials_a_case))
     return Case(seed, kind, tuple(banned), _vocabulary(rng, kind, banned, texts), texts)
 
 
@@ -164,7 +176,7 @@ class FailedError(AssertionError):
     """A trial that went wrong."""
 
 
-def run_case(chosen: Case) -> int:
+def run_case(chosen: Case, effort: Effort = THOROUGH) -> int:
     """Run the trials of a case and return how many they were. Raises FailedError."""
     rng = random.Random(f"{chosen.seed} trials")
     policies = program(bans=chosen.banned)
@@ -174,8 +186,8 @@ def run_case(chosen: Case) -> int:
     for text in chosen.texts:
         history = _history(rng, chosen.vocabulary, segmenter, text)
         try:
-            _check(rng, policies, bound, judge, history)
-            if rng.random() < _WALKS:
+            _check(rng, policies, bound, judge, history, effort)
+            if rng.random() < effort.walks:
                 _walk(rng, bound, segmenter, chosen)
         except AssertionError as error:
             raise FailedError(f"{chosen}\nids {history}\n{error}") from error
@@ -195,14 +207,19 @@ def _history(rng: random.Random, vocabulary: Vocabulary, segmenter: Segmenter, t
 
 
 def _check(
-    rng: random.Random, policies: Program, bound: TokenProgram, judge: TokenOracle, history: Sequence[int]
+    rng: random.Random,
+    policies: Program,
+    bound: TokenProgram,
+    judge: TokenOracle,
+    history: Sequence[int],
+    effort: Effort,
 ) -> None:
     vocabulary = bound.vocabulary
     max_tokens = rng.choice((None, None, len(history) + 1))
     stop = rng.choice(((), (), (rng.randrange(vocabulary.size),)))
     session = bound.token_session(stop_token_ids=stop, max_tokens=max_tokens)
-    whole = rng.random() < _WHOLE_MASKS
-    looked_at = set(rng.sample(range(len(history) + 1), min(len(history) + 1, _MOST_STEPS)))
+    whole = rng.random() < effort.whole_masks
+    looked_at = set(rng.sample(range(len(history) + 1), min(len(history) + 1, effort.steps)))
     for step in range(len(history) + 1):
         past, last = history[:step], max_tokens is not None and step + 1 == max_tokens
         if step in looked_at:
