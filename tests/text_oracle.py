@@ -90,14 +90,21 @@ def matches(text: str, source: Phrase | str) -> tuple[tuple[int, int, int], ...]
 
 def _decided(text: str, phrase: Phrase, start: int, end: int) -> int | None:
     """How much must be read to know that a match counts; None: it does not."""
+    for read in range(end, len(text) + 2):
+        counts = _counts(text, phrase, start, end, read)
+        if counts is not None:
+            return read if counts else None
+    raise AssertionError
+
+
+def _counts(text: str, phrase: Phrase, start: int, end: int, read: int) -> bool | None:
+    """Whether a match counts, once so much was read; None: that is not known yet."""
     exceptions = [replace(phrase, text=exception, exceptions=()) for exception in phrase.exceptions]
     around = [known for e in exceptions for s, t, known in matches(text, e) if s <= start and end <= t]
-    for read in range(end + waits(phrase), len(text) + 2):
-        if any(known <= read for known in around):
-            return None
-        if read > len(text) or not any(_begun(text[:read], e, s) for e in exceptions for s in range(start + 1)):
-            return read
-    raise AssertionError
+    if any(known <= read for known in around):
+        return False
+    undecided = any(_begun(text[:read], e, s) for e in exceptions for s in range(start + 1))
+    return True if read > len(text) or not (undecided or read < end + waits(phrase)) else None
 
 
 @cache
@@ -112,10 +119,12 @@ def _begun(text: str, source: Phrase | str, start: int) -> bool:
     """Whether more text may decide on a match that starts there."""
     if start >= len(text):
         return False
+    if isinstance(source, Phrase):
+        ends = [end for end in range(start + 1, len(text) + 1) if stands(text, source, start, end)]
+        waiting = any(_counts(text, source, start, end, len(text)) is None for end in ends)
+        return waiting or bool(_heads(source).fullmatch(text, start))
     if any(s == start and known > len(text) for s, _, known in matches(text, source)):
         return True
-    if isinstance(source, Phrase):
-        return bool(_heads(source).fullmatch(text, start))
     match = _ending(source, 0).match(text, start, partial=True)
     return (match and match.partial) or any(
         stands(text + "".join(tail), source, start, len(text) + more)

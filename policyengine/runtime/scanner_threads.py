@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from policyengine.automata.gap_phrases import GapPhrases
 from policyengine.automata.threads import NOW, PENDING, Reading, State, ThreadAutomaton
 from policyengine.automata.threads import Hit as ThreadHit
 from policyengine.runtime.program import Component, TextAction
@@ -54,13 +55,13 @@ class ThreadScanner(Scanner[Situation]):
     """Scans with a `ThreadAutomaton`. A step that is not remembered costs some microseconds, and more with threads."""
 
     start = Situation(ThreadAutomaton.START, (), ())
-    merges = True
 
     def __init__(
         self, automaton: ThreadAutomaton, component: Component, actions: tuple[TextAction | None, ...]
     ) -> None:
         super().__init__(component, actions)
         self.automaton = automaton
+        self.merges = not isinstance(automaton.anchored, GapPhrases)
         self._table = automaton.folding.table
         self._steps: dict[tuple[Situation, str], Step] = {}
         self._revived_places: dict[State, tuple[tuple[int, ...], ...]] = {}
