@@ -62,9 +62,8 @@ def _options(base: Part, head: Part) -> Iterator[str]:
         yield f"case: {_case(old.spec)} → {_case(new.spec)}"
     if _normalize(old.spec) != _normalize(new.spec):
         yield f"normalize: [{_normalize(old.spec)}] → [{_normalize(new.spec)}]"
-    gaps = [_gaps(one.gaps, one.spec) for one in (old, new)]
-    if gaps[0] != gaps[1]:
-        yield f"gaps: {gaps[0]} → {gaps[1]}"
+    if old.gaps != new.gaps:
+        yield f"gaps: {old.gaps} → {new.gaps}"
     forms = [
         {text: (plain.left, plain.right, plain.eager) for plain, text in part.plain.items()} for part in (base, head)
     ]
@@ -81,12 +80,6 @@ def _case(spec: FoldSpec) -> str:
 
 def _normalize(spec: FoldSpec) -> str:
     return ", ".join(word for name, word in _STEPS.items() if getattr(spec, name))
-
-
-def _gaps(gaps: str, spec: FoldSpec) -> str:
-    if gaps != "plain":
-        return gaps
-    return "spaces" if spec.collapse else "literal"
 
 
 __all__ = ["edits", "in_backticks", "pattern_notes"]

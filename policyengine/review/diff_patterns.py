@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from policyengine.automata.folding import FoldSpec
+from policyengine.automata import unicode_data
+from policyengine.automata.folding import SPACE, FoldSpec
 from policyengine.automata.gap_phrases import GapPhrases
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.threads import ThreadAutomaton
@@ -38,8 +39,8 @@ class Plain(NamedTuple):
 class Family(NamedTuple):
     """How phrases are read: only those of one family can be compared one by one."""
 
-    spec: FoldSpec
-    gaps: str  # of `GapPhrases`; "plain" for a phrase automaton
+    spec: FoldSpec  # `collapse` apart, which is a matter of gaps
+    gaps: str  # as in the language
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,10 @@ class Part:
 
     @cached_property
     def family(self) -> Family | None:
-        """None: no phrases."""
+        """None: no phrases. With its first exception a rule gets another kind of automaton, and keeps its family."""
         if isinstance(self.automaton, PhraseAutomaton):
-            return Family(self.automaton.spec, "plain")
+            spec = self.automaton.spec
+            return Family(replace(spec, collapse=False), "spaces" if spec.collapse else "literal")
         if isinstance(self.automaton, ThreadAutomaton) and isinstance(self.automaton.anchored, GapPhrases):
             return Family(self.automaton.spec, self.automaton.anchored.gaps)
         return None
@@ -68,14 +70,10 @@ class Part:
     @cached_property
     def plain(self) -> dict[Plain, str]:
         """The phrases, exceptions apart, with how they were written; empty for expressions."""
-        if isinstance(self.automaton, PhraseAutomaton):
-            mine = [self.automaton.patterns[p] for p in self.patterns]
-            forms = [Plain(p.symbols, p.left_edge, p.right_edge, p.eager) for p in mine]
-            return dict(zip(forms, self.texts, strict=True))
         if self.family is None:
             return {}
-        known = self._gapped
-        return {known[p]: text for p, text in zip(self.patterns, self.texts, strict=True)}
+        forms = self._forms
+        return {forms[p]: text for p, text in zip(self.patterns, self.texts, strict=True)}
 
     @cached_property
     def exceptions(self) -> frozenset[Plain]:
@@ -84,7 +82,22 @@ class Part:
             return frozenset()
         assert isinstance(self.automaton, ThreadAutomaton)
         anchored = self.automaton.anchored
-        return frozenset(one for p, one in self._gapped.items() if anchored.is_exception(p))
+        return frozenset(one for p, one in self._forms.items() if anchored.is_exception(p))
+
+    @cached_property
+    def _forms(self) -> dict[int, Plain]:
+        """The phrases by pattern."""
+        automaton = self.automaton
+        if not isinstance(automaton, PhraseAutomaton):
+            return self._gapped
+        found = {}
+        for p in self.patterns:
+            one = automaton.patterns[p]
+            symbols = one.symbols
+            if automaton.spec.collapse:
+                symbols = tuple(_GAP if symbol == SPACE else symbol for symbol in symbols)
+            found[p] = Plain(symbols, one.left_edge, one.right_edge, one.eager)
+        return found
 
     @cached_property
     def _gapped(self) -> dict[int, Plain]:
@@ -96,6 +109,7 @@ class Part:
         assert isinstance(self.automaton, ThreadAutomaton)
         anchored = self.automaton.anchored
         assert isinstance(anchored, GapPhrases)
+        join = unicode_data.tables().join
         ends: dict[int, list[int]] = {}
         for state, pattern in zip(anchored.pattern_states.tolist(), anchored.pattern_ids.tolist(), strict=True):
             ends.setdefault(state, []).append(pattern)
@@ -105,7 +119,10 @@ class Part:
             for state, path in _paths(anchored, root):
                 for pattern in ends.get(state, ()):
                     if pattern not in found:
-                        found[pattern] = Plain(path, bool(root), pattern in waiting, anchored.eager(pattern))
+                        # Before a symbol that joins nothing there is an edge in any case.
+                        left = bool(root) and (path[0] == _GAP or join[path[0]] != 0)
+                        right = pattern in waiting
+                        found[pattern] = Plain(path, left, right, right and anchored.eager(pattern))
         return found
 
     def same_as(self, other: Part) -> bool:
@@ -126,15 +143,13 @@ class Part:
         """What a search follows, less some phrases; None where nothing is left, or for what no automaton reads."""
         automaton = self.automaton
         if isinstance(automaton, PhraseAutomaton):
-            chosen = [automaton.patterns[p] for p in self.patterns]
-            if without:
-                chosen = [p for p in chosen if Plain(p.symbols, p.left_edge, p.right_edge, p.eager) not in without]
+            chosen = [automaton.patterns[p] for p in self.patterns if not without or self._forms[p] not in without]
             return PhraseTracks(automaton.spec, chosen) if chosen else None
         if isinstance(automaton, Irregular):
             return None
         kept: Collection[int] = self.patterns
         if without and self.family is not None:
-            kept = [p for p in self.patterns if self._gapped[p] not in without]
+            kept = [p for p in self.patterns if self._forms[p] not in without]
         return AnchoredTracks(automaton.spec, automaton.anchored, kept) if kept else None
 
 

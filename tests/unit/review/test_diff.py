@@ -54,6 +54,12 @@ def only(found: Comparison) -> Difference:
         ("{ban: {phrases: [ab]}}", "{ban: {phrases: [ab], case: sensitive}}", "weaker", "no longer catches `Ab`"),
         ("{ban: {phrases: [a b]}}", "{ban: {phrases: [a b], gaps: literal}}", "weaker", "no longer catches `a\tb`"),
         ("{ban: {phrases: [ab], except: [ab c]}}", "{ban: {phrases: [ab]}}", "stronger", "newly catches `ab c`"),
+        (
+            "{ban: {phrases: [ab]}, action: redact}",
+            "{ban: {phrases: [aB], except: [ab c]}, action: redact}",
+            "weaker",
+            "ab c",
+        ),
         ("{ban: {regex: ['a{3}']}}", "{ban: {regex: ['a{4}']}}", "weaker", "no longer catches `aaa`"),
         ("{ban: {scripts: [Han]}}", "{ban: {scripts: [Han, Thai]}}", "stronger", "newly catches `ก`"),
         ("{ban: {phrases: [ab]}}", "{ban: {phrases: [ab], word_end: exact}}", "weaker", "masks later"),
