@@ -95,7 +95,7 @@ def test_an_output_of_permitted_tokens_keeps_every_rule(case: Case, rng: random.
     if ended:
         assert len(history) > asked.least
         written = [i for i in shown if i not in output.eos]
-        forced_end = history[-1] in (*dict(asked.at).values(), asked.every)
+        forced_end = history[-1] in (*dict(asked.at).values(), asked.every, *(i for _, ids in asked.after for i in ids))
         cut = stopped and history[-1] in asked.end  # a token of the text that the client itself made an end
         assert not asked.end or forced_end or cut or tuple(written[-len(asked.end) :]) == asked.end
     if asked.only is not None:
