@@ -258,6 +258,14 @@ def _same(vocabulary: Vocabulary, past: Sequence[int], masked: set[int], expecte
     assert not expected - masked, f"not masked: {shown(expected - masked)} after {after}"
 
 
+def _broken_in_exception(text: str, phrases: Sequence[Phrase]) -> bool:
+    """Whether U+FFFD may have let an exception go on, by name or as a gap, that no way to complete the character did.
+
+    What is masked for the sake of every completion of a character is then not matched in the text that broke it off.
+    """
+    return "\ufffd" in text and any(p.exceptions for p in phrases)
+
+
 def _one_verdict(
     policies: Program, vocabulary: Vocabulary, judge: TokenOracle, history: Sequence[int], *, masked: bool
 ) -> None:
@@ -270,7 +278,7 @@ def _one_verdict(
     assert run(policies, chunks) == whole, f"{chunks} otherwise than at once"
     if found:
         assert masked, f"{text!a} holds {found}, but no choice was masked"
-    elif masked and all(p.word_end == "exact" and "\ufffd" not in "".join(p.exceptions) for p in judge.phrases):
+    elif masked and all(p.word_end == "exact" for p in judge.phrases) and not _broken_in_exception(text, judge.phrases):
         raise AssertionError(f"{text!a} holds nothing, but a choice was masked")
 
 
