@@ -84,7 +84,7 @@ def run(
     from policyengine.language import PolicyError
     from policyengine.review.explain import explain
     from policyengine.runtime.errors import BindError, RequestError
-    from policyengine.runtime.scanners import SearchTimeoutError
+    from policyengine.runtime.search_time import SearchTimeoutError
 
     try:
         told = explain(policies, output, asked, vocabulary=vocabulary, device=device, model=model)

@@ -70,11 +70,19 @@ def _irregular(node: Scalar, text: str, reading: Reading) -> Expression | None:
         message = f"more than {limits.EXPRESSION_EXPANDED.default:,} {limits.EXPRESSION_EXPANDED.unit}"
         reading.add("over-limit", message, node, hint=limits.EXPRESSION_EXPANDED.reason)
         return None
+    odd = _ODD.search(text)
+    if odd:
+        message = f"{quoted(text)}: {quoted(odd[0])} is no syntax of Python's `re`, and would mean something else here"
+        hint = "put a backslash before the first character if it stands for itself"
+        reading.report.add("invalid-regex", message, _place(node, text, odd.start(), reading), hint=hint)
+        return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about syntax that may mean something else in a later release
             compiled = regex.compile(text)
-    except regex.error as error:
+            # It knows more than the language promises: what `re` refuses is refused, `\p{...}` aside.
+            re.compile(_PROPERTY.sub(r"\\d", text))
+    except (re.error, regex.error) as error:
         place = _place(node, text, getattr(error, "pos", None) or 0, reading)
         reading.report.add("invalid-regex", f"{quoted(text)}: {getattr(error, 'msg', error)}", place)
         return None
@@ -88,6 +96,9 @@ def _irregular(node: Scalar, text: str, reading: Reading) -> Expression | None:
     return Expression(text, node.span(reading.source), regular=False)
 
 
+_PROPERTY = re.compile(r"\\[pP]\{[^{}]*\}")
+# What `regex` reads as errors that a match may have, or as a class of POSIX, and `re` as characters.
+_ODD = re.compile(r"(?<!\\)(?:(?<!\\[pPN])\{[^{}]*[eids<][^{}]*\}|\[\[:\^?\w+:\])")
 _TIMES = re.compile(r"\{([0-9]*)(?:,([0-9]*))?\}")
 _SET = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]?", re.DOTALL)
 

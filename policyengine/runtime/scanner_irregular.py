@@ -10,7 +10,8 @@ it names the first place from which some way of matching runs into the end of wh
 that place are what they are; from there on text is held. So how text is cut into chunks changes nothing, and unlike
 with an automaton a match with an open end (`(?<!x)a+`) is replaced when it is over, not when it has begun.
 
-A search that takes longer than `SECONDS` raises `SearchTimeoutError`, which ends the output.
+A search that takes longer than `SECONDS` raises `SearchTimeoutError`, which ends the output; so does one for which the
+output has no time left (`search_time`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import regex
 
 from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import Component, TextAction
-from policyengine.runtime.scanners import Hit, Scanner, SearchTimeoutError, Step
+from policyengine.runtime.scanners import Hit, Scanner, Step
+from policyengine.runtime.search_time import counted
 
 SECONDS = 0.1  # of one search
 LOOK_BEHIND = 255  # characters before a match that an expression may ask about
@@ -79,30 +81,25 @@ class _Expression:
 
     def matches(self, text: str, start: int) -> Iterator[tuple[int, int]]:
         """The matches from a place on, if the output ends with the text."""
-        try:
-            for match in self.whole.finditer(text, start, timeout=SECONDS):
-                if match.end() > match.start():
-                    yield match.span()
-        except TimeoutError as error:
-            raise SearchTimeoutError from error
+        with counted():
+            found = [match.span() for match in self.whole.finditer(text, start, timeout=SECONDS)]
+        return (span for span in found if span[1] > span[0])
 
     def read(self, text: str, start: int) -> tuple[int, list[tuple[int, int]]]:
         """Where a match may still begin, from a place on, and the matches before that that count."""
         found: list[tuple[int, int]] = []
-        try:
-            while True:
+        while True:
+            with counted():
                 part = self._never.search(text, start, partial=True, timeout=SECONDS)
                 limit = part.start() if part else len(text)
                 if limit == start:
                     return start, found
                 match = self._inside.search(text, start, timeout=SECONDS)
-                if match is None or match.start() >= limit:
-                    return limit, found
-                if match.end() > match.start():
-                    found.append(match.span())
-                start = max(match.end(), match.start() + 1)
-        except TimeoutError as error:
-            raise SearchTimeoutError from error
+            if match is None or match.start() >= limit:
+                return limit, found
+            if match.end() > match.start():
+                found.append(match.span())
+            start = max(match.end(), match.start() + 1)
 
 
 def _tokens(source: str, verbose: bool) -> Iterator[re.Match[str]]:
@@ -195,6 +192,8 @@ def _expression(source: str) -> _Expression:
 
 class IrregularScanner(Scanner[Situation]):
     """Scans with `Irregular` expressions. A step costs some microseconds an expression, and more with text held."""
+
+    searches = True
 
     def __init__(self, automaton: Irregular, component: Component, actions: tuple[TextAction | None, ...]) -> None:
         super().__init__(component, actions)

@@ -22,10 +22,6 @@ _SYMBOL_BITS = 21
 S = TypeVar("S", bound=Hashable)
 
 
-class SearchTimeoutError(Exception):
-    """A search took too long, so that nobody knows what the text holds; the output must end."""
-
-
 class Hit(NamedTuple):
     """A pattern that counts from here on.
 
@@ -77,11 +73,13 @@ class Scanner(ABC, Generic[S]):
         effects, endings: which choice holds the effects of all rules, and which those that end the output.
         merges: whether a match that goes on after it has counted is one match with what it becomes.
         recurs: whether different texts often lead to the same state, so that situations are worth remembering.
+        searches: whether it searches the text again with every character, which takes time that is counted.
     """
 
     start: S
     merges = False
     recurs = True
+    searches = False
 
     def __init__(self, component: Component, actions: tuple[TextAction | None, ...]) -> None:
         self.rules = component.rules

@@ -76,6 +76,7 @@ class TextPlan:
         self.acts = bool(self.scanners or modes)
         self.watched = self._watched(shadows)
         self.idle = not self.acts and not self.watched
+        self.searches = any(scanner.searches for scanner in self.scanners)
         self.remembers = all(scanner.recurs for scanner in self.scanners)
         self.initial = tuple(scanner.start for scanner in self.scanners)
         self.nodes: dict[object, Node] = {}

@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from policyengine.runtime import text_memo
 from policyengine.runtime.program import Program, Request
-from policyengine.runtime.scanners import SearchTimeoutError
+from policyengine.runtime.search_time import SearchTime, SearchTimeoutError
 from policyengine.runtime.text_found import Found
 from policyengine.runtime.text_memo import Edge, Node
 from policyengine.runtime.text_pieces import Stop
@@ -68,7 +68,7 @@ class TextSession:
         What was fed from there on leaves, if it leaves, as it was read (but for a rewrite).
     """
 
-    __slots__ = ("_kept", "_node", "_plan", "_read", "_stopped", "_watches", "_window", "replaced")
+    __slots__ = ("_kept", "_node", "_plan", "_read", "_stopped", "_time", "_watches", "_window", "replaced")
 
     def __new__(cls, program: Program, *_: object, **__: object) -> Self:
         """The session of a program that tells reasoning from answers is one of each."""
@@ -95,6 +95,7 @@ class TextSession:
         # Either a node, if the situation is a common one, or a window; neither once the output has ended.
         self._node: Node | None = text_memo.start(plan)
         self._window: Window | None = None
+        self._time = SearchTime() if plan.searches else None
         self._kept: list[str] | None = [] if plan.holds else None  # what is held for `block`
         self._stopped = 0  # where a match ended the output, in code points read
         self._watches = tuple(Watch(one, self._read) for one in plan.watched)
@@ -175,7 +176,10 @@ class TextSession:
         node, window = self._node, self._window
         self._node = self._window = None  # should anything below fail, the output has ended
         try:
-            return self._advance(node, window, text)
+            if self._time is None:
+                return self._advance(node, window, text)
+            with self._time.spend(len(text)):
+                return self._advance(node, window, text)
         except SearchTimeoutError:
             counters[OVER_TIME] += 1
             return _TIMED_OUT
@@ -226,7 +230,10 @@ class TextSession:
             return _SILENCE
         self._node = self._window = None
         try:
-            return self._end(window)
+            if self._time is None:
+                return self._end(window)
+            with self._time.spend(0):
+                return self._end(window)
         except SearchTimeoutError:
             counters[OVER_TIME] += 1
             return _TIMED_OUT

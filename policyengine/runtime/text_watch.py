@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from policyengine.runtime.scanners import SearchTimeoutError
+from policyengine.runtime.search_time import SearchTime, SearchTimeoutError
 from policyengine.runtime.text_found import Found, Matches, rank
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class WatchPlan:
 
     def __init__(self, scanners: Sequence[Scanner[Any]], limit: int | None = None) -> None:
         self.scanners, self.limit = tuple(scanners), limit
+        self.searches = any(scanner.searches for scanner in self.scanners)
         self._remembers = all(scanner.recurs for scanner in self.scanners)
         self._nodes: dict[object, Node] = {}
         self._edges = 0
@@ -87,7 +88,7 @@ class Watch:
     read: code points of the output. node: where the watch stands; None while it has states of its own, or was given up.
     """
 
-    __slots__ = ("_begins", "_found", "_plan", "_states", "node", "read")
+    __slots__ = ("_begins", "_found", "_plan", "_states", "_time", "node", "read")
 
     def __init__(self, plan: WatchPlan, origin: int) -> None:
         """origin: where the text begins, in code points of the output; matches are told in them."""
@@ -95,11 +96,15 @@ class Watch:
         self.node: Node | None = plan.start
         self._states: list[Any] | None = None
         self._begins: list[list[int]] = []
+        self._time = SearchTime()
 
     def feed(self, text: str) -> list[Found]:
         """Read the next piece; returns the matches that are certain now."""
         try:
-            return self._read_on(text)
+            if not self._plan.searches:
+                return self._read_on(text)
+            with self._time.spend(len(text)):
+                return self._read_on(text)
         except SearchTimeoutError:
             return self._give_up(SHADOW_TIMEOUT)
 
@@ -140,9 +145,10 @@ class Watch:
             assert self._states is not None
             if at_end:
                 found: list[Found] = []
-                for begins, scanner, state in zip(self._begins, self._plan.scanners, self._states, strict=True):
-                    hits = scanner.at_end(state)
-                    found += [_found(begins, len(begins) + e, n, rule, scanner.merges) for e, n, rule in hits]
+                with self._time.spend(0):
+                    for begins, scanner, state in zip(self._begins, self._plan.scanners, self._states, strict=True):
+                        hits = scanner.at_end(state)
+                        found += [_found(begins, len(begins) + e, n, rule, scanner.merges) for e, n, rule in hits]
                 self._report(found)
         except SearchTimeoutError:
             return self._give_up(SHADOW_TIMEOUT)

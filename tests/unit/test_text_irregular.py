@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import pytest
@@ -95,6 +96,22 @@ def test_an_expression_that_takes_too_long_ends_the_output(monkeypatch: pytest.M
     assert session.feed("b " + "a" * 40 + " b").reason == "regex_timeout"
     assert session.feed("more") == session.finish() == Verdict("suppress", "", None, ())
     assert text_session.counters["regex_timeout"] == before + 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "text"),
+    [(r"a(?!.*x)", "terminate", "ab " * 1000), (r"(\w+) .*\1", "redact", "lorem ipsum dolor " * 60)],
+)
+def test_searches_that_are_short_alone_have_a_limit_together(
+    expression: str, kind: Literal["redact", "terminate"], text: str
+) -> None:
+    """A text that is held is searched anew with every character. Another output has time of its own."""
+    policies = irregular(expression, kind=kind)
+    session, begin = policies.text_session(), time.thread_time()
+    verdicts = [session.feed(ch) for ch in text]
+    assert [v.reason for v in verdicts if v.action == "terminate"] == ["regex_timeout"]
+    assert time.thread_time() - begin < 20  # seconds; a runaway limit
+    assert run(policies, ["so, "]).text == "so, "
 
 
 def test_what_is_learned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_the_caret_counts_code_points(errors: Callable[..., list[Diagnostic]]) -
 
 @pytest.mark.parametrize(
     "pattern",
-    [r"(\w)\1", "a(?=b)", "(?<!a)b", "a+?", "(?<=a|bc)d", r"(?P<x>a)(?P=x)"],
+    [r"(\w)\1", "a(?=b)", "(?<!a)b", "a+?", "(?<=ab|bc)d", r"(?P<x>a)(?P=x)"],
 )
 def test_what_is_not_regular_needs_a_text_action(
     pattern: str, said: Said, read: Callable[..., PolicySet], errors: Callable[..., list[Diagnostic]]
@@ -59,6 +59,12 @@ def test_what_is_not_regular_needs_a_text_action(
     [
         (r"(\w)\1(", "invalid-regex"),
         (r"(\w*)\1", "invalid-regex"),  # matches the empty text
+        # What `regex` knows and Python's `re` does not, or reads otherwise.
+        (r"(?=.)a\Kb", "invalid-regex"),
+        (r"(?=.)(?R)?ab", "invalid-regex"),
+        (r"(?<=a.*)b", "invalid-regex"),
+        (r"(?:foo){e<=1}(?=x)", "invalid-regex"),
+        (r"[[:alpha:]](?=x)", "invalid-regex"),
         ("(?=a)(?:(?:ab){9999}){9999}", "over-limit"),
         ("(?=a)(?:[a-z]{9999}){99}", "over-limit"),
         ("(?=" + "a" * 4096 + ")b", "over-limit"),
