@@ -153,12 +153,32 @@ class ChannelSession(TokenSession):
         return completes, ends
 
     def _may_not_begin(self, token: int, data: bytes) -> bool:
-        """Whether the next channel's text may not begin with these bytes of a token."""
-        asked = self._asked[self._markers.markers.passed(self._place.phase).phase]
+        """Whether what follows a marker may not begin with these bytes of a token."""
+        place = self._markers.markers.passed(self._place.phase)
+        following, cut = self._markers.markers.read(place, data)
+        if cut is not None:  # the reasoning also ends in this token
+            inside, data = data[: cut - len(self._markers.markers.end)], data[cut:]
+            if self._may_not_pass(token, inside):
+                return True
+            if not data:
+                return False
+            place = following
+        asked = self._asked[place.phase]
         own = asked.layers[1]
         if token in asked.banned or own.schedule.token(0) is not None or own.ids is not None or own.choices is not None:
             return True
         return any(_stops_in_match(bound, data) for bound in asked.avoid)
+
+    def _may_not_pass(self, token: int, data: bytes) -> bool:
+        """Whether these bytes of a token may not be the whole reasoning. As none of its tokens, they are no choice."""
+        asked = self._asked[Phase.REASONING]
+        own = asked.layers[1]
+        if own.least > 0 or own.schedule.token(0) is not None or own.choices is not None:
+            return True
+        if data and (token in asked.banned or own.ids is not None):
+            return True
+        reads = ((bound, *read(bound, bound.matcher.START, data)) for bound in asked.avoid)
+        return any(completed or bool(bound.matcher.at_end(position)) for bound, position, completed in reads)
 
     def _completing(self, bound: BoundComponent, position: Position) -> tuple[Ints, Ints]:
         """As in a session without channels; a token in which a marker ends is not pushed for the marker's text."""
@@ -196,6 +216,11 @@ class ChannelSession(TokenSession):
         """Read what a token holds behind a marker."""
         if not data:
             return
+        place, cut = self._markers.markers.read(self._place, data)
+        if cut is not None:  # the token holds both markers
+            self._begin_channel(place)
+            self._read_on(data[cut:])
+            return
 
         def after(bounds: Iterable[BoundComponent]) -> tuple[Position, ...]:
             return tuple(read(bound, bound.matcher.START, data)[0] for bound in bounds)
@@ -204,9 +229,7 @@ class ChannelSession(TokenSession):
         self._after_positions = after(self._after)
         self._course.begin_with(data)
         self._settle_least()
-        if self._place.phase is not Phase.ANSWER:
-            # A second marker in the same token is text: no vocabulary is known that has such a token.
-            self._place, _ = self._markers.markers.read(self._place, data)
+        self._place = place
 
     def _heads_after(self, place: Place, token: int) -> Heads:
         """The heads of the marker that the text ends in behind a token."""

@@ -21,6 +21,7 @@ START, END = "<ab>", "</b>"
 PIECES: list[bytes | None] = [
     *(b"", b"a", b"b", b" ", b"ab", b"<", b">", b"</", b"/", b"<a", b"b>", b"ab>", b"/b>", b"<ab>", b"</b>"),
     *(b"a<", b"b</b", b">b", b"</b>a", b" <ab>b", b"b>ab", "é".encode(), b"\xc3", b"\xa9<", b"", b"", None),
+    *(b"<ab></b>a", b"<ab>b</b>", b"ab></b>", b"> <ab>a</b>b<ab>"),
 ]
 SILENT_START, SILENT_END = 24, 25
 SHOWN = Vocabulary(PIECES, [0])
@@ -107,6 +108,9 @@ def is_masked(history: list[int], token: int, bans: list[tuple[Phrase, Channel]]
         known = here.complete(finished[0])
     if here.complete_at_end(*finished) - known:
         return True
+    for channel, text in after.texts[len(before.texts) : -1]:  # a channel that begins and ends in the token
+        if bans_of(channel).complete_at_end(*decode([text])):
+            return True
     return bool(bans_of(after.channel).would_match(("", b""), decode([after.text])))
 
 
@@ -120,7 +124,25 @@ BANS = st.lists(st.tuples(PHRASES, st.sampled_from(["all", "answer", "reasoning"
 # Histories that come to markers often.
 RUNS = st.lists(
     st.sampled_from(
-        [[13], [14], [5, 4, 6], [9, 10], [7, 2, 6], [15, 12], [16, 6], [18], [19], [24], [25], [3], [1], [2]]
+        [
+            [13],
+            [14],
+            [5, 4, 6],
+            [9, 10],
+            [7, 2, 6],
+            [15, 12],
+            [16, 6],
+            [18],
+            [19],
+            [24],
+            [25],
+            [27],
+            [28],
+            [5, 29],
+            [3],
+            [1],
+            [2],
+        ]
     ),
     max_size=5,
 ).map(lambda runs: [token for run in runs for token in run])
@@ -209,7 +231,7 @@ def test_an_output_of_permitted_tokens_keeps_the_rules_of_its_channels(
     except (BindError, RequestError):
         return
     history: list[int] = []
-    drawn = [5, 4, 6, 13, 7, 2, 14, 24, 25]
+    drawn = [5, 4, 6, 13, 7, 2, 14, 24, 25, 27, 28]
     for _ in range(14):
         free = set(range(len(PIECES))) - set(session.masked().tolist()) - {26}
         assert free, "no row without a choice"

@@ -309,6 +309,53 @@ def test_the_end_of_the_answer() -> None:
     assert start(program, SHOWN, [OPEN, CLOSE, A, B]).forced == EOS
 
 
+# -- both markers in one token --------------------------------------------------------------------------------------
+
+
+BOTH = Vocabulary(
+    [b"", b"a", b"b", b"<think></think>", b"<think>ab</think>", b"<think></think>a", b"<think>b</think>b", b"<think>"],
+    [EOS],
+    encode=lambda text: [" ab".index(ch) for ch in text],
+)
+EMPTY, THINKS_AB, SAYS_A, THINKS_B_SAYS_B, OPENS = range(3, 8)
+
+
+@pytest.mark.parametrize(
+    ("rule", "banned_first", "banned_behind"),
+    [
+        pytest.param(ban("a", channel="answer"), {A, SAYS_A}, {A, SAYS_A}, id="the answer's ban"),
+        pytest.param(ban("b", channel="reasoning"), {THINKS_AB, THINKS_B_SAYS_B}, set(), id="the reasoning's ban"),
+        pytest.param(
+            ban(Phrase("b", word_end="exact"), channel="reasoning"), {THINKS_B_SAYS_B}, set(), id="a word at its end"
+        ),
+        pytest.param(ban_ids(SAYS_A, channel="answer"), {SAYS_A}, {SAYS_A}, id="an id with text in the channel"),
+        pytest.param(ban_ids(THINKS_AB, channel="reasoning"), {THINKS_AB}, set(), id="an id of the reasoning"),
+        pytest.param(
+            Rule(MinTokensPlan(1), "reasoning"),
+            {EMPTY, THINKS_AB, SAYS_A, THINKS_B_SAYS_B},
+            set(),
+            id="a reasoning that is due",
+        ),
+        pytest.param(
+            Rule(ForcePlan("b", None, "start"), "reasoning"),
+            {EMPTY, THINKS_AB, SAYS_A, THINKS_B_SAYS_B},
+            set(),
+            id="a forced beginning of the reasoning",
+        ),
+    ],
+)
+def test_a_token_that_holds_both_markers(rule: Rule, banned_first: set[int], banned_behind: set[int]) -> None:
+    """It is judged by its text in each channel, and what follows it is the answer."""
+    program = make_reasoning(rule)
+    assert masked(start(program, BOTH)) - {EOS} == banned_first
+    session = program.bind(BOTH).token_session()
+    session.advance(EMPTY)
+    # Behind the answer's beginning a marker is text.
+    behind = banned_behind | ({THINKS_AB} if A in banned_behind else set())
+    assert masked(session) - {EOS} == behind
+    assert session.masked_choices == (EMPTY in banned_first)
+
+
 # -- requests and engines ------------------------------------------------------------------------------------------
 
 
