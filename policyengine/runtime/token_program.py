@@ -172,7 +172,10 @@ class TokenProgram:
             return known
         if self.vocabulary.encode is None:
             raise self.refusal(rule, ": a forced text needs a tokenizer that can encode; this vocabulary has none")
-        ids = tuple(int(i) for i in self.vocabulary.encode(text))
+        try:
+            ids = tuple(int(i) for i in self.vocabulary.encode(text))
+        except Exception as error:  # tokenizers raise what they like
+            raise self.refusal(rule, f": the tokenizer cannot encode the forced text `{text}`: {error}") from error
         outside = [i for i in ids if not 0 <= i < self.vocabulary.size]
         if not ids or outside:
             raise self.refusal(rule, f": the tokenizer gives no usable ids for the forced text `{text}`")

@@ -90,3 +90,10 @@ def test_facts_that_are_not_known_switch_nothing_on(when: WhenPlan) -> None:
     made = program(MinTokensPlan(3))
     made = replace(made, rules=(replace(made.rules[0], when=when),))
     assert not made.bind(VOCABULARY).rules
+
+
+def test_a_forced_text_that_the_tokenizer_cannot_encode_names_the_rule() -> None:
+    """Whatever the tokenizer raises."""
+    with pytest.raises(BindError, match=r"test/r0: the tokenizer cannot encode the forced text `xyz`") as caught:
+        program(ForcePlan("xyz", None, "start")).bind(VOCABULARY)
+    assert caught.value.rule == "test/r0"
