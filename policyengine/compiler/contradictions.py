@@ -14,6 +14,7 @@ from policyengine.runtime.forced_text import Place
 from policyengine.runtime.forces import clash
 from policyengine.runtime.program import ForcePlan, Request
 
+_PHRASE_PLACES: tuple[Place, ...] = ("edge", "alone")
 _NO_VALUES = Request(frozenset(), {})  # a force by parameter is then inactive, and clashes with nothing
 
 
@@ -108,6 +109,33 @@ def check_followed_phrases(work: Work) -> None:
                     hint="the phrase is never written, so that nothing could follow it: name another one, or ban less",
                 )
             )
+
+
+def check_followed_texts(work: Work) -> None:
+    """A phrase and the text forced behind it that hold, across the joint, what is masked or ends the answer."""
+    for index, source in enumerate(work.sources):
+        body = source.rule.body
+        if not isinstance(body, Force) or body.after is None:
+            continue
+        phrase = body.after.text
+        # With the word at its end taken as whole: a longer word that begins with the phrase is followed as well.
+        in_phrase = {hit.rule for place in _PHRASE_PLACES for hit in banned_in(work, index, phrase, place)}
+        for text in forced_texts(work, source):
+            reported = in_phrase.union(hit.rule for hit in banned_in(work, index, text, "middle"))
+            for hit in banned_in(work, index, phrase + text, "edge"):
+                if hit.rule in reported or _kind(work.sources[hit.rule]) == "redact":
+                    continue
+                work.diagnostics.append(
+                    diagnostic(
+                        "forced-contains-banned",
+                        f"`{work.name(source)}` forces {quoted(text)} after {quoted(phrase)}: "
+                        f"{quoted(phrase + text)} {contains(work, hit)}",
+                        body.span or source.rule.body_span,
+                        labels=[Label(hit.phrase.span, "banned here")],
+                        hint="the ban wins over everything, so that the text could never be written there: force "
+                        "another text, follow another phrase, or ban less",
+                    )
+                )
 
 
 def check_shown_texts(work: Work) -> None:

@@ -8,6 +8,7 @@ from policyengine.compiler.allowed import check_allowed, check_forced_allowed
 from policyengine.compiler.components import build_components
 from policyengine.compiler.contradictions import (
     check_followed_phrases,
+    check_followed_texts,
     check_forced_texts,
     check_forced_tokens,
     check_forces,
@@ -34,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     check_forced_tokens,
     check_forced_texts,
     check_followed_phrases,
+    check_followed_texts,
     check_shown_texts,
     check_rewrites,
     check_allowed,

@@ -337,3 +337,31 @@ def test_forces_in_new_places(make: Make, one: str, other: str, clash: bool) -> 
         assert refused(make, a=policy).code == "PE115"
     else:
         pe.compile(make(a=policy))
+
+
+@pytest.mark.parametrize(
+    ("ban", "after", "text", "found"),
+    [
+        ("{phrases: [foo bar]}", "foo", " bar", True),
+        ("{phrases: [foo bar]}", "Some FOO", " bar.", True),
+        ("{phrases: [foo bar]}", "x foo", "bar", False),
+        ("{phrases: [foo bar], gaps: letters}", "f-o", "o.bar", True),
+        ("{phrases: [foo bar], word_end: exact}", "foo", " bar", False),  # it may go on with a letter
+        ("{phrases: [foo bar], word_end: exact}", "foo", " bar ", True),
+        ("{phrases: [foo], word_end: exact}", "foo", " bar", False),
+        ("{phrases: [foo bar], except: [foo bar baz]}", "foo", " bar", False),
+        ("{regex: ['o b']}", "foo", " bar", True),
+        ("{regex: ['^foo bar']}", "foo", " bar", False),
+        ("{phrases: [foo bar, x]}, action: terminate", "foo", " bar.", True),
+        ("{phrases: [foo bar, x]}, action: redact", "foo", " bar.", False),
+    ],
+)
+def test_a_ban_across_a_phrase_and_the_text_behind_it(make: Make, ban: str, after: str, text: str, found: bool) -> None:
+    """Neither alone holds a match; the answer that writes the phrase could not go on."""
+    policies = f"rules: {{no: {{ban: {ban}}}, follows: {{force: {{text: '{text}', after: {after}}}}}}}\n"
+    if not found:
+        pe.compile(make(a=policies))
+        return
+    diagnostic = refused(make, a=policies)
+    assert diagnostic.code == "PE103"
+    assert diagnostic.message.startswith(f"`a/follows` forces `{text}` after `{after}`: `{after + text}` ")
