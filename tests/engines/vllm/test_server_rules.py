@@ -92,8 +92,8 @@ def folded(text: str) -> str:
             "no-calls",
             r"(?i)(e[\s\p{P}\p{S}]+[csp]|t[\s\p{P}\p{S}]+[sp]|s[\s\p{P}\p{S}]+p|d[\s\p{P}\p{S}]+c|r[\s\p{P}\p{S}]+s)",
         ),
-        # An `e` before the last, incomplete character waited for an exception that the length limit cut.
-        ("no-ex", r"(?i)(?<!r)e(?![ds]|\ufffd$)"),
+        # An `e` before a last, incomplete character (shown or not) waited for an exception: the limit cut it.
+        ("no-ex", r"(?i)(?<!r)e(?![ds]|\ufffd*$)"),
         ("latin", r"[^\p{Latin}\p{Common}\p{Inherited}]"),
     ],
 )

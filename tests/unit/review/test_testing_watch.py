@@ -82,7 +82,14 @@ def test_the_command_runs_again_and_ctrl_c_ends_it(tmp_path: Path, code: int) ->
     verdicts = ["terminate", "redact"] if code else ["redact", "terminate"]
     tests.write_text(text.replace("VERDICT", verdicts[0]))
     command = [sys.executable, "-u", "-m", "policyengine", "test", str(tmp_path), "--watch"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        # Whoever runs the tests in the background may have had the signal ignored, which would be inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         assert process.stdout is not None
         seen = iter(process.stdout.readline, "")
