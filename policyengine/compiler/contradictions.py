@@ -6,10 +6,12 @@ in a vocabulary, is decided when it is known: by the session and by binding.
 
 from __future__ import annotations
 
-from policyengine.compiler.shown import banned_in, contains, forced_texts
+from collections.abc import Iterator
+
+from policyengine.compiler.shown import Hit, banned_in, contains, forced_texts
 from policyengine.compiler.work import Source, Work
 from policyengine.language.diagnostics import Label, diagnostic, quoted
-from policyengine.language.policyset import Ban, Force, Rewrite
+from policyengine.language.policyset import Ban, Force, Rewrite, Span
 from policyengine.runtime.forced_text import Place
 from policyengine.runtime.forces import clash
 from policyengine.runtime.program import ForcePlan, Request
@@ -49,93 +51,91 @@ def _same_start(work: Work, a: Source, b: Source) -> bool:
 
 def check_forced_tokens(work: Work) -> None:
     """A forced token id that a ban lists."""
-    for source in work.sources:
-        body = source.rule.body
-        if not isinstance(body, Force) or not isinstance(body.token_id, int):
+    for _, source, body in _forces(work):
+        if not isinstance(body.token_id, int):
             continue
         for other in work.sources:
             ban = other.rule.body
             if isinstance(ban, Ban) and body.token_id in ban.token_ids and work.together(source, other):
-                work.diagnostics.append(
-                    diagnostic(
-                        "forced-contains-banned",
-                        f"`{work.name(source)}` forces token {body.token_id}, which `{work.name(other)}` bans",
-                        body.span or source.rule.body_span,
-                        labels=[Label(other.rule.body_span, "banned here")],
-                        hint="the ban wins over everything, and nothing could be generated: force another token, or "
-                        "take it off the ban",
-                    )
+                _report(
+                    work,
+                    f"`{work.name(source)}` forces token {body.token_id}, which `{work.name(other)}` bans",
+                    body.span or source.rule.body_span,
+                    other.rule.body_span,
+                    "the ban wins over everything, and nothing could be generated: force another token, or take it "
+                    "off the ban",
                 )
 
 
 def check_forced_texts(work: Work) -> None:
     """A forced text that holds a phrase which is masked, or which ends the answer, whenever it is written."""
-    for index, source in enumerate(work.sources):
-        body = source.rule.body
+    for index, source, body in _forces(work):
+        place: Place = "start" if body.at in ("start", 0) else "end" if body.at == "end" else "middle"
         for text in forced_texts(work, source):
-            assert isinstance(body, Force)
-            place: Place = "start" if body.at in ("start", 0) else "end" if body.at == "end" else "middle"
-            for hit in banned_in(work, index, text, place):
-                ban = work.sources[hit.rule]
-                if _kind(ban) == "redact":
-                    continue  # the text level can do that to a forced text as to any other
-                work.diagnostics.append(
-                    diagnostic(
-                        "forced-contains-banned",
-                        f"`{work.name(source)}` forces {quoted(text)}, which {contains(work, hit)}",
-                        body.span or source.rule.body_span,
-                        labels=[Label(hit.phrase.span, "banned here")],
-                        hint="the ban wins over everything, so that the text could never be written: force another "
-                        "text, or ban less",
-                    )
+            for hit in _kept_from(work, index, text, place):
+                _report(
+                    work,
+                    f"`{work.name(source)}` forces {quoted(text)}, which {contains(work, hit)}",
+                    body.span or source.rule.body_span,
+                    hit.phrase.span,
+                    "the ban wins over everything, so that the text could never be written: force another text, or "
+                    "ban less",
                 )
 
 
 def check_followed_phrases(work: Work) -> None:
     """A force that follows a phrase which is itself masked, or which ends the answer: it would never act."""
-    for index, source in enumerate(work.sources):
-        body = source.rule.body
-        if not isinstance(body, Force) or body.after is None:
+    for index, source, body in _forces(work):
+        if body.after is None:
             continue
-        for hit in banned_in(work, index, body.after.text, "edge"):
-            if _kind(work.sources[hit.rule]) == "redact":
-                continue
-            work.diagnostics.append(
-                diagnostic(
-                    "forced-contains-banned",
-                    f"`{work.name(source)}` follows {quoted(body.after.text)}, which {contains(work, hit)}",
-                    body.after.span,
-                    labels=[Label(hit.phrase.span, "banned here")],
-                    hint="the phrase is never written, so that nothing could follow it: name another one, or ban less",
-                )
+        for hit in _kept_from(work, index, body.after.text, "edge"):
+            _report(
+                work,
+                f"`{work.name(source)}` follows {quoted(body.after.text)}, which {contains(work, hit)}",
+                body.after.span,
+                hit.phrase.span,
+                "the phrase is never written, so that nothing could follow it: name another one, or ban less",
             )
 
 
 def check_followed_texts(work: Work) -> None:
     """A phrase and the text forced behind it that hold, across the joint, what is masked or ends the answer."""
-    for index, source in enumerate(work.sources):
-        body = source.rule.body
-        if not isinstance(body, Force) or body.after is None:
+    for index, source, body in _forces(work):
+        if body.after is None:
             continue
         phrase = body.after.text
         # With the word at its end taken as whole: a longer word that begins with the phrase is followed as well.
         in_phrase = {hit.rule for place in _PHRASE_PLACES for hit in banned_in(work, index, phrase, place)}
         for text in forced_texts(work, source):
             reported = in_phrase.union(hit.rule for hit in banned_in(work, index, text, "middle"))
-            for hit in banned_in(work, index, phrase + text, "edge"):
-                if hit.rule in reported or _kind(work.sources[hit.rule]) == "redact":
-                    continue
-                work.diagnostics.append(
-                    diagnostic(
-                        "forced-contains-banned",
+            for hit in _kept_from(work, index, phrase + text, "edge"):
+                if hit.rule not in reported:
+                    _report(
+                        work,
                         f"`{work.name(source)}` forces {quoted(text)} after {quoted(phrase)}: "
                         f"{quoted(phrase + text)} {contains(work, hit)}",
                         body.span or source.rule.body_span,
-                        labels=[Label(hit.phrase.span, "banned here")],
-                        hint="the ban wins over everything, so that the text could never be written there: force "
-                        "another text, follow another phrase, or ban less",
+                        hit.phrase.span,
+                        "the ban wins over everything, so that the text could never be written there: force another "
+                        "text, follow another phrase, or ban less",
                     )
-                )
+
+
+def _forces(work: Work) -> Iterator[tuple[int, Source, Force]]:
+    """The rules that force something, with their rank."""
+    for index, source in enumerate(work.sources):
+        if isinstance(source.rule.body, Force):
+            yield index, source, source.rule.body
+
+
+def _kept_from(work: Work, index: int, text: str, place: Place) -> Iterator[Hit]:
+    """What keeps a text from being written, or ends the answer there. A redaction does neither."""
+    return (hit for hit in banned_in(work, index, text, place) if _kind(work.sources[hit.rule]) != "redact")
+
+
+def _report(work: Work, message: str, span: Span, banned: Span, hint: str) -> None:
+    labels = [Label(banned, "banned here")]
+    work.diagnostics.append(diagnostic("forced-contains-banned", message, span, labels=labels, hint=hint))
 
 
 def check_shown_texts(work: Work) -> None:
