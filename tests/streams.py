@@ -52,3 +52,16 @@ def splits(text: str, *, exhaustive: int = _EXHAUSTIVE) -> Iterator[list[str]]:
     for _ in range(100):
         yield cut(text, sorted(rng.sample(places, rng.randint(3, len(places)))))
     yield ["", *text[:2], "", "", text[2:], ""]
+
+
+def held_after(policies: Program, chunks: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """After each chunk that does not end the output: how much is held, and what was read. What leaves stays right."""
+    expected = run(policies, ["".join(chunks)]).text
+    session, seen, read = policies.text_session(), "", ""
+    for chunk in chunks:
+        verdict = session.feed(chunk)
+        seen, read = seen + verdict.text, read + chunk
+        assert expected.startswith(seen)
+        if verdict.action == "terminate":
+            return
+        yield session.held, read
