@@ -39,7 +39,7 @@ def check_ids(program: TokenProgram) -> None:
                 raise program.refusal(rule, f": token id {token} is outside the vocabulary of {size} ids")
             if isinstance(rule.body, BanPlan) and token in ends:
                 raise program.refusal(rule, f": token id {token} ends this model's outputs and cannot be banned")
-            if isinstance(rule.body, ForcePlan) and not program.is_real[token]:
+            if isinstance(rule.body, ForcePlan | BiasPlan) and not program.is_real[token]:
                 raise program.refusal(rule, f": token id {token} stands for nothing in this vocabulary")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.runtime.errors import BindError
-from policyengine.runtime.program import ForcePlan, MinTokensPlan, RuleBody, WhenPlan
+from policyengine.runtime.program import BiasPlan, ForcePlan, MinTokensPlan, RuleBody, WhenPlan
 from tests.oracle import Phrase
 from tests.programs import program
 
@@ -97,3 +97,10 @@ def test_a_forced_text_that_the_tokenizer_cannot_encode_names_the_rule() -> None
     with pytest.raises(BindError, match=r"test/r0: the tokenizer cannot encode the forced text `xyz`") as caught:
         program(ForcePlan("xyz", None, "start")).bind(VOCABULARY)
     assert caught.value.rule == "test/r0"
+
+
+@pytest.mark.parametrize("body", [ForcePlan(None, 2, "start"), BiasPlan(((2, 1.0),))], ids=["force", "bias"])
+def test_a_padding_id_is_nothing_to_write(body: RuleBody) -> None:
+    """A model that is pushed towards one would write what stands for nothing."""
+    with pytest.raises(BindError, match="test/r0: token id 2 stands for nothing"):
+        program(body).bind(Vocabulary([b"", b"a", None], [0]))
