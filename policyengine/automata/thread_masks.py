@@ -17,12 +17,12 @@ import numpy as np
 from policyengine.automata.anchored_tables import AnchoredTables
 from policyengine.automata.column_trie import ColumnTrie
 from policyengine.automata.held_walks import HeldWalks, bounded, judge_tail
+from policyengine.automata.kept import Kept
 from policyengine.automata.phrases import Bools, Ints, Longs
 from policyengine.automata.thread_walks import EAGER, END, Events, Rows, TailJudge, ThreadWalks
 from policyengine.automata.threads import BEGIN, State, ThreadAutomaton
 from policyengine.automata.utf8 import REPLACEMENT
 
-_MOST_CACHED = 1 << 14  # entries a cache; a bound against walks that never repeat, not a tuning knob
 _MOST_AHEAD = 1 << 22  # threads times nodes up to which all threads are walked at once, before the first output
 _NO_IDS: Ints = np.zeros(0, dtype=np.int32)
 _NO_IDS.flags.writeable = False
@@ -35,8 +35,8 @@ class ThreadMasks:
 
     def __init__(self, automaton: ThreadAutomaton, columns: ColumnTrie) -> None:
         self.automaton, self.columns = automaton, columns
-        self._own: dict[tuple[int, int], tuple[Events, Rows]] = {}
-        self._own_ids: dict[tuple[int, int, bool], Ints] = {}
+        self._own: Kept[tuple[int, int], tuple[Events, Rows]] = Kept()
+        self._own_ids: Kept[tuple[int, int, bool], Ints] = Kept()
         self._base_ids: dict[tuple[int, bool], Ints] = {}
         self._edge_ids: dict[tuple[int, bool], Ints] = {}
         anchored = automaton.anchored
@@ -237,8 +237,6 @@ class ThreadMasks:
         key = self._own_key(thread, context)
         known = self._own.get(key)
         if known is None:
-            if len(self._own) >= _MOST_CACHED:
-                self._own.clear()
             self._walk(np.array([thread]), key[1])
             known = self._own[key]
         return known
@@ -251,7 +249,8 @@ class ThreadMasks:
         mine, tailed = np.searchsorted(events.origin, numbers), np.searchsorted(rows.origin, numbers)
         for i, thread in enumerate(threads.tolist()):
             some = np.arange(tailed[i], tailed[i + 1])
-            self._own[thread, context] = events.where(slice(mine[i], mine[i + 1])), rows.where(some)
+            own = events.where(slice(mine[i], mine[i + 1])), rows.where(some)
+            self._own.keep((thread, context), own, (*own[0], *own[1]))
 
     def _own_mask(self, thread: int, context: int, last: bool) -> Ints:
         key = *self._own_key(thread, context), last
@@ -259,9 +258,8 @@ class ThreadMasks:
         if known is None:
             events = _counting(self._own_events(thread, context)[0], last)
             ids = np.unique(self._expand(events)[0]) if len(events.lo) else _NO_IDS
-            if len(self._own_ids) >= _MOST_CACHED:
-                self._own_ids.clear()
-            known = self._own_ids[key] = frozen(ids) if len(ids) else _NO_IDS
+            known = frozen(ids) if len(ids) else _NO_IDS
+            self._own_ids.keep(key, known, (known,))
         return known
 
     # -- tails -----------------------------------------------------------------------------------------------------

@@ -13,12 +13,13 @@ import numpy as np
 
 from policyengine.automata import utf8
 from policyengine.automata.column_trie import ColumnTrie
+from policyengine.automata.kept import Kept
 from policyengine.automata.phrases import Bools, Ints
 from policyengine.automata.thread_masks import ThreadMasks, distinct_pairs, frozen, some
 from policyengine.automata.threads import State, ThreadAutomaton
 from policyengine.automata.vocabulary_trie import NO_SYMBOL, VocabularyTrie
 
-_MOST_CACHED = 1 << 14  # entries a cache; a bound against walks that never repeat, not a tuning knob
+_MOST_STEPS = 1 << 18
 
 Position = tuple[State, bytes]
 
@@ -35,8 +36,8 @@ class ThreadMatcher:
         self.columns = ColumnTrie(trie, automaton.anchored)
         self._broken = automaton.anchored.column(ord(utf8.REPLACEMENT))
         self._steps: dict[tuple[State, int], tuple[Position, bool]] = {}
-        self._masks: dict[tuple[State, bool], tuple[Ints, ...]] = {}
-        self._open: dict[tuple[State, bytes, bool], Ints] = {}
+        self._masks: Kept[tuple[State, bool], tuple[Ints, ...]] = Kept()
+        self._open: Kept[tuple[State, bytes, bool], Ints] = Kept()
         self._of = ThreadMasks(automaton, self.columns)
         # Whether it can matter that the output ends.
         self.minds_the_end = self._of.minds_the_end
@@ -49,7 +50,7 @@ class ThreadMatcher:
         if not pending:
             known = self._steps.get((state, token))
             if known is None:
-                if len(self._steps) >= _MOST_CACHED * 16:
+                if len(self._steps) >= _MOST_STEPS:
                     self._steps.clear()
                 node = int(self.trie.node_of[token])
                 completed = node >= 0 and bool(self._at_node(state, self._node(node), False))
@@ -155,9 +156,8 @@ class ThreadMatcher:
             return some(self._open_mask(state, pending, last))
         known = self._masks.get((state, last))
         if known is None:
-            if len(self._masks) >= _MOST_CACHED:
-                self._masks.clear()
-            known = self._masks[state, last] = self._of.parts(state, last)
+            known = self._of.parts(state, last)
+            self._masks.keep((state, last), known, known)
         return known
 
     def completions(self, position: Position, *, last: bool = False) -> tuple[Ints, Ints]:
@@ -204,9 +204,8 @@ class ThreadMatcher:
                 masked[token] = bool(completed)
             if last and self.at_end((state, pending)):
                 masked |= self._says_nothing
-            if len(self._open) >= _MOST_CACHED:
-                self._open.clear()
-            known = self._open[state, pending, last] = frozen(np.flatnonzero(masked))
+            known = frozen(np.flatnonzero(masked))
+            self._open.keep((state, pending, last), known, (known,))
         return known
 
     def _open_pairs(self, state: State, pending: bytes, last: bool) -> tuple[Ints, Ints]:

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from policyengine.automata import utf8
+from policyengine.automata.kept import Kept
 from policyengine.automata.phrases import JOINS, N_BASES, Bools, Ints, Longs
 from policyengine.automata.token_tables import ALWAYS, AT_END, TokenTables
 from policyengine.automata.vocabulary_trie import NO_SYMBOL
 
-_MOST_CACHED = 1 << 14  # entries a cache; a bound against walks that never repeat, not a tuning knob
+_MOST_STEPS = 1 << 18
 _NO_IDS: Ints = np.zeros(0, dtype=np.int32)
 _NO_IDS.flags.writeable = False
 
@@ -38,10 +39,10 @@ class TokenMatcher:
     def __init__(self, tables: TokenTables) -> None:
         self.tables, self.automaton, self.trie = tables, tables.automaton, tables.trie
         self._steps: dict[tuple[int, int], tuple[Position, bool]] = {}
-        self._masks: dict[tuple[int, bool], tuple[Ints, ...]] = {}
-        self._own: dict[tuple[int, bool], Ints] = {}
+        self._masks: Kept[tuple[int, bool], tuple[Ints, ...]] = Kept()
+        self._own: Kept[tuple[int, bool], Ints] = Kept()
         self._base: dict[tuple[int, bool], Ints] = {}
-        self._open: dict[tuple[int, bytes, bool], tuple[Ints, Ints]] = {}
+        self._open: Kept[tuple[int, bytes, bool], tuple[Ints, Ints]] = Kept()
 
     # -- where a token leads ---------------------------------------------------------------------------------------
 
@@ -51,7 +52,7 @@ class TokenMatcher:
         if not pending:
             known = self._steps.get((state, token))
             if known is None:
-                if len(self._steps) >= _MOST_CACHED * 16:
+                if len(self._steps) >= _MOST_STEPS:
                     self._steps.clear()
                 after = self._follow(state, int(self.trie.node_of[token]))
                 known = self._steps[state, token] = after, self._is_masked(position, token)
@@ -122,9 +123,8 @@ class TokenMatcher:
             if self.automaton.has_waiting[state]:
                 parts.append(self.trie.edge_tokens(int(self.automaton.context[state]), at_end=last))
             parts.extend(self._own_mask(origin, last) for origin in self.tables.chain(state))
-            if len(self._masks) >= _MOST_CACHED:
-                self._masks.clear()
-            known = self._masks[state, last] = tuple(part for part in parts if len(part))
+            known = tuple(part for part in parts if len(part))
+            self._masks.keep((state, last), known, known)
         return known
 
     def completions(self, position: Position, *, last: bool = False) -> tuple[Ints, Ints]:
@@ -167,9 +167,8 @@ class TokenMatcher:
             mine = self.tables.ranges_of(origin)
             keep = self.tables.kind[mine] <= (AT_END if last else ALWAYS)
             ids, _ = self._expand(self.tables.lo[mine][keep], self.tables.hi[mine][keep], None)
-            if len(self._own) >= _MOST_CACHED:
-                self._own.clear()
-            known = self._own[origin, last] = _frozen(np.unique(ids)) if len(ids) else _NO_IDS
+            known = _frozen(np.unique(ids)) if len(ids) else _NO_IDS
+            self._own.keep((origin, last), known, (known,))
         return known
 
     def _expand(self, lo: Whole, hi: Whole, patterns: Whole | None) -> tuple[Longs, Longs]:
@@ -280,10 +279,7 @@ class TokenMatcher:
             pairs.update((p, i) for p in self.at_end((state, pending)) for i in silent)
         ordered = sorted(pairs)
         known = _frozen(np.array([i for _, i in ordered])), _frozen(np.array([p for p, _ in ordered]))
-        if len(self._open) >= _MOST_CACHED:
-            self._open.clear()
-        self._open[key] = known
-        return known
+        return self._open.keep(key, known, known)
 
     def _open_token(self, state: int, pending: bytes, token: int, data: bytes, last: bool) -> set[int]:
         character, used = utf8.finish(pending, data)

@@ -14,6 +14,7 @@ import numpy as np
 
 from policyengine.automata import utf8
 from policyengine.automata.choices import Choices, Edges
+from policyengine.automata.kept import Kept
 
 if TYPE_CHECKING:
     from policyengine.automata.phrases import Ints
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from policyengine.runtime.token_program import BoundComponent
 
 _NEVER = 1 << 30  # tokens; more than any output has
-_MOST_CACHED = 1 << 12  # arrays
 _NOTHING: Ints = np.zeros(0, dtype=np.int32)
 _NOTHING.flags.writeable = False
 
@@ -55,7 +55,7 @@ class ChoicePlan:
         self._edges: dict[int, Edges] = {}
         self.nearest, self.farthest = [_NEVER] * choices.n_nodes, [-1] * choices.n_nodes
         self._walk()
-        self._arrays: dict[tuple[int, int, frozenset[int]], Ints] = {}
+        self._arrays: Kept[tuple[int, int, frozenset[int]], Ints] = Kept()
         self._positions = []  # only needed to get here
 
     # -- construction ----------------------------------------------------------------------------------------------
@@ -155,14 +155,13 @@ class ChoicePlan:
         key = node, left, ends.all
         known = self._arrays.get(key)
         if known is None:
-            if len(self._arrays) >= _MOST_CACHED:
-                self._arrays.clear()
             found = {token for token, target in self._edges.get(node, ()) if self.nearest[target] < left}
             if self.whole[node]:
                 found |= ends.silent
                 found.update(i for i in ends.shown if self.may_end(self.step(node, self._tokens[i])))
-            known = self._arrays[key] = np.array(sorted(found), dtype=np.int32)
+            known = np.array(sorted(found), dtype=np.int32)
             known.flags.writeable = False
+            self._arrays.keep(key, known, (known,))
         return known
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from policyengine.automata.kept import Kept
 from policyengine.runtime.channels import Markers, Phase, Place
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from policyengine.automata.vocabulary import Vocabulary
     from policyengine.runtime.program import Reasoning
 
-_MOST_CACHED = 1 << 12
 _PROMPT_TAIL = 64  # tokens of a prompt that are looked at
 
 Crossing = tuple[tuple[int, int], ...]  # (id, bytes of it up to the end of the marker), by id
@@ -49,7 +49,7 @@ class TokenMarkers:
         self._exits: dict[tuple[bool, int, bool], Ints] = {}
         # With what their keys are the identities of.
         self._others: dict[int, tuple[Ints, Ints]] = {}
-        self._without: dict[tuple[int, int], tuple[Ints, Crossing, Ints]] = {}
+        self._without: Kept[tuple[int, int], tuple[Ints, Crossing, Ints]] = Kept()
 
     def single(self, which: int) -> list[int]:
         """The ids that are a marker (0: start, 1: end) by themselves."""
@@ -128,12 +128,10 @@ class TokenMarkers:
         key = id(part), id(crossing)
         known = self._without.get(key)
         if known is None:
-            if len(self._without) >= _MOST_CACHED:
-                self._without.clear()
             gone = np.isin(part, [token for token, _ in crossing])
             rest = part[~gone] if gone.any() else part
             rest.flags.writeable = False
-            known = self._without[key] = part, crossing, rest
+            known = self._without.keep(key, (part, crossing, rest), (part, rest))
         return known[2]
 
     def after(self, prompt: Sequence[int]) -> bool | None:

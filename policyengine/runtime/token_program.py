@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from policyengine.automata.kept import Kept
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.thread_matcher import ThreadMatcher
 from policyengine.automata.threads import ThreadAutomaton
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from policyengine.runtime.token_session import TokenSession
     from policyengine.runtime.watched import ShadowProgram
 
-_MOST_CACHED = 1 << 14
 _MOST_SHARED = 1 << 10
 _MOST_ASKED = 1 << 8
 
@@ -63,18 +63,17 @@ class BoundComponent:
             self.minds_the_end = threads.minds_the_end
         else:
             raise TypeError(f"what is not regular has no token level: {type(automaton).__name__}")
-        self._ends: dict[tuple[Position, int], bool] = {}
-        self._looks: dict[tuple[Position, bool], tuple[tuple[Ints, ...], bool]] = {}
-        self._pairs: dict[tuple[Position, bool], tuple[Ints, Ints]] = {}
+        self._ends: Kept[tuple[Position, int], bool] = Kept()
+        self._looks: Kept[tuple[Position, bool], tuple[tuple[Ints, ...], bool]] = Kept()
+        self._pairs: Kept[tuple[Position, bool], tuple[Ints, Ints]] = Kept()
 
     def look(self, position: Position, last: bool) -> tuple[tuple[Ints, ...], bool]:
         """`TokenMatcher.masks`, and whether the output would hold a match if it ended here; cached by position."""
         key = position, last
         known = self._looks.get(key)
         if known is None:
-            if len(self._looks) >= _MOST_CACHED:
-                self._looks.clear()
-            known = self._looks[key] = self.matcher.masks(position, last=last), bool(self.matcher.at_end(position))
+            known = self.matcher.masks(position, last=last), bool(self.matcher.at_end(position))
+            self._looks.keep(key, known, known[0])
         return known
 
     def ends_in_match(self, position: Position, token: int) -> bool:
@@ -82,9 +81,7 @@ class BoundComponent:
         key = position, token
         known = self._ends.get(key)
         if known is None:
-            if len(self._ends) >= _MOST_CACHED:
-                self._ends.clear()
-            known = self._ends[key] = bool(self.matcher.completes(position, token, last=True))
+            known = self._ends.keep(key, bool(self.matcher.completes(position, token, last=True)))
         return known
 
     def pairs(self, position: Position, last: bool) -> tuple[Ints, Ints]:
@@ -92,9 +89,8 @@ class BoundComponent:
         key = position, last
         known = self._pairs.get(key)
         if known is None:
-            if len(self._pairs) >= _MOST_CACHED:
-                self._pairs.clear()
-            known = self._pairs[key] = self.matcher.completions(position, last=last)
+            known = self.matcher.completions(position, last=last)
+            self._pairs.keep(key, known, known)
         return known
 
 

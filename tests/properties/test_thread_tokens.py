@@ -17,7 +17,7 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policyengine.automata import held_walks, thread_masks, thread_matcher, threads
+from policyengine.automata import held_walks, kept, thread_masks, thread_matcher, threads
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.runtime.token_program import TokenProgram
 from tests import oracle
@@ -172,8 +172,9 @@ def test_full_caches_change_nothing(
     """Outputs that never repeat may fill every cache; then it starts anew."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name in (
-            (thread_matcher, "_MOST_CACHED"),
-            (thread_masks, "_MOST_CACHED"),
+            (kept, "MOST_ENTRIES"),
+            (kept, "MOST_BYTES"),
+            (thread_matcher, "_MOST_STEPS"),
             (thread_masks, "_MOST_AHEAD"),
             (held_walks, "_MOST_STATES"),
             (threads, "_MOST_READINGS"),

@@ -8,11 +8,13 @@ session itself, and that is where links come from.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from policyengine.automata.kept import Kept
 
 if TYPE_CHECKING:
     from policyengine.runtime.token_session import StandIn, TokenSession
@@ -69,13 +71,21 @@ class Spot:
         self.place, self.mask, self.more = place, mask, more
         self.after: dict[int, Spot] = {}
 
+    def arrays(self) -> Iterator[npt.NDArray[np.generic]]:
+        """The arrays that it keeps; those that are made of them later are twice as long."""
+        if self.mask is not None:
+            yield from self.mask.parts
+        if self.more is not None:
+            yield from () if self.more.bias is None else self.more.bias
+            yield from () if self.more.only is None else (self.more.only,)
+
 
 class Memo:
     """All spots of one program. Bounded: when full it starts anew, and rows find their spots again one by one."""
 
     def __init__(self, most_spots: int = _MOST_SPOTS, most_links: int = _MOST_LINKS) -> None:
-        self._most_spots, self._most_links, self._links = most_spots, most_links, 0
-        self._spots: dict[tuple[Hashable, Hashable], Spot] = {}
+        self._most_links, self._links = most_links, 0
+        self._spots: Kept[tuple[Hashable, Hashable], Spot] = _Spots(most_spots)
 
     def find(self, session: TokenSession) -> Spot | None:
         """The spot where a settled session stands, if it is known."""
@@ -83,9 +93,10 @@ class Memo:
 
     def keep(self, session: TokenSession, spot: Spot) -> None:
         """Know this spot, which holds the answers of a settled session."""
-        if len(self._spots) >= self._most_spots:
-            self._clear()
-        self._spots[session.kind, session.place] = spot
+        before = len(self._spots)
+        self._spots.keep((session.kind, session.place), spot, spot.arrays())
+        if len(self._spots) <= before:
+            self._links = 0  # all were forgotten
 
     def link(self, spot: Spot, token: int, after: Spot) -> None:
         """Remember where a token leads."""
@@ -96,7 +107,15 @@ class Memo:
         self._links += 1
 
     def _clear(self) -> None:
-        for spot in self._spots.values():
-            spot.after.clear()  # so that a row on one of them does not keep all of them
         self._spots.clear()
         self._links = 0
+
+
+class _Spots(Kept[tuple[Hashable, Hashable], Spot]):
+    """The spots by what leads to them."""
+
+    def clear(self) -> None:
+        """Forget all, links too, so that a row on one of them does not keep all of them."""
+        for spot in self.values():
+            spot.after.clear()
+        super().clear()
