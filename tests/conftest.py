@@ -13,14 +13,11 @@ from policyengine.automata.vocabulary import Vocabulary
 os.environ["POLICYENGINE_CACHE_DIR"] = "off"
 
 # Machines differ and are shared: how long an example takes is never a reason to fail.
-# In CI the same examples each time, so that what lands does not hang on luck; new ones are for everybody else's runs.
-settings.register_profile(
-    "policyengine",
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=bool(os.environ.get("CI")),
-)
-settings.load_profile("policyengine")
+# The same examples each time, so that what lands does not hang on luck; `--hypothesis-profile=search` draws new ones.
+_SAME = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("same", _SAME)
+settings.register_profile("search", _SAME, derandomize=False)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ of columns. States where no word edge is asked for, which is nearly all, have on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,6 +75,12 @@ class _Masks:
             mask[group] = True
             result.append((mask, tuple(sets[i] for i in np.flatnonzero(rows[:, group[0]]).tolist())))
         return result
+
+    def parts(self, mask: int, columns: Bools) -> tuple[int | None, int | None]:
+        """The parts of a mask outside and inside a set of columns; None: nothing is."""
+        parts = (self.masks[mask] & ~columns, self.masks[mask] & columns)
+        outside, inside = (self._id(part) if part.any() else None for part in parts)
+        return outside, inside
 
     def _id(self, mask: Bools) -> int:
         key = np.packbits(mask).tobytes()
@@ -156,7 +162,54 @@ def determinise(nfa: Nfa, columns: Columns, budget: Budget, max_states: int) -> 
     except TooLargeError as error:
         error.pattern = nfa.heaviest(todo[min(at, len(todo) - 1)])
         raise
+    if nfa.needs_edges:
+        rows = _possible(rows, outputs, masks, np.array(columns.joins(), dtype=np.int64) != 0)
     return _trimmed(Dfa(rows, outputs, np.array(masks.masks, dtype=bool).reshape(-1, columns.n_columns), 0, first))
+
+
+def _possible(
+    rows: Sequence[tuple[Row, ...]], outputs: Sequence[Outputs], masks: _Masks, joining: Bools
+) -> list[tuple[Row, ...]]:
+    """The rows without what no text does: an edge is missing only between two symbols that join.
+
+    joining: bool [columns]. Behind a symbol that joins nothing, a state that waits for a missing edge is a dead one.
+    """
+    parts = [masks.parts(mask, joining) for mask in range(len(masks.masks))]
+    sources: dict[tuple[int, bool], list[tuple[int, bool]]] = {}  # a state behind a symbol that joins, or does not
+    for state, ways in enumerate(rows):
+        for edge, way in enumerate(ways):
+            missing = len(ways) == _BOTH and not edge
+            for mask, target in way:
+                for joins in (True,) if missing else (False, True):
+                    if parts[mask][joins] is not None:
+                        befores = (True,) if missing else (False, True)
+                        sources.setdefault((target, joins), []).extend((state, before) for before in befores)
+    todo = [
+        (state, before)
+        for state, (now, no_edge, with_edge, at_end) in enumerate(outputs)
+        for before in (False, True)
+        if now or with_edge or at_end or (before and no_edge)
+    ]
+    alive = set(todo)
+    while todo:
+        more = [source for source in sources.get(todo.pop(), ()) if source not in alive]
+        alive.update(more)
+        todo += more
+
+    def kept(way: Row, *, missing: bool) -> Iterator[tuple[int, int]]:
+        for mask, target in way:
+            if not missing and (target, False) in alive and (target, True) in alive:
+                yield mask, target
+                continue
+            for joins in (True,) if missing else (False, True):
+                part = parts[mask][joins]
+                if part is not None and (target, joins) in alive:
+                    yield part, target
+
+    return [
+        tuple(tuple(kept(way, missing=len(ways) == _BOTH and not edge)) for edge, way in enumerate(ways))
+        for ways in rows
+    ]
 
 
 def _trimmed(dfa: Dfa) -> Dfa:

@@ -179,6 +179,17 @@ def test_no_more_is_held_than_a_match_may_need(found: list[Rule], text: str, dat
         assert held <= text_oracle.held(read, found)
 
 
+@pytest.mark.parametrize(
+    ("expression", "text", "held"),
+    [(r"y.\B", "y!", 0), (r"y.\B", "yx", 2), (r"y ?\B", "y ", 0), (r"x.\B|y", "x ", 0), (r"y.\Bx|y..z", "y!x", 3)],
+)
+def test_nothing_waits_for_an_edge_that_cannot_be_missing(expression: str, text: str, held: int) -> None:
+    """Behind a character that makes no word there is always an edge."""
+    rules = [Rule((), "redact", None, expressions=(expression,))]
+    assert [now for now, _ in held_after(program(*rules), [text])] == [held]
+    assert text_oracle.held(text, rules) == held
+
+
 _LONG = 10_000
 _RUNAWAY = 20.0  # seconds of this process for such a text; it takes one or two
 
