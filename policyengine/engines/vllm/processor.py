@@ -10,6 +10,7 @@ import torch
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
 
 from policyengine.engines.vllm import params, v1, vocabulary
+from policyengine.engines.vllm.refusals import refusal
 from policyengine.runtime.counts import Tally
 from policyengine.runtime.errors import BindError
 
@@ -36,9 +37,9 @@ class PolicyProcessor(LogitsProcessor):
         device = torch.device(device)
         program = params.program_at(Path(self.bundle))
         model = vllm_config.model_config
-        refusal = _refusal(vllm_config)
-        if refusal is not None:
-            raise BindError(f"policies do not hold on this engine: {refusal}")
+        refused = refusal(vllm_config, "v1")
+        if refused is not None:
+            raise BindError(f"policies do not hold on this engine: {refused}")
         bound = program.bind(
             vocabulary.of_model(model), device=device.type, model=params.served_name(model), target=params.TARGET
         )
@@ -79,20 +80,3 @@ class PolicyProcessor(LogitsProcessor):
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         """Change the logits (float32 [requests, vocabulary]) in place and return them."""
         return self._batch.apply(logits)
-
-
-def _refusal(vllm_config: Any) -> str | None:
-    """Why policies cannot hold under this configuration; None if they can."""
-    model = vllm_config.model_config
-    if model.runner_type == "pooling":
-        return "a pooling model generates no text"
-    if getattr(model, "is_diffusion", False):
-        return "a diffusion model's sampler calls no logits processor"
-    if vllm_config.speculative_config is not None:
-        return "the V1 runner does not run policies with speculative decoding; start without it"
-    if vllm_config.scheduler_config.async_scheduling and not model.logits_processors:
-        return (
-            "with async scheduling, vLLM tells chosen tokens only to processors that are named: add "
-            "--logits-processors (or use the --config file of the artifacts), or start with --no-async-scheduling"
-        )
-    return None
