@@ -14,9 +14,8 @@ from policyengine.cli import exits, options
 from policyengine.cli.exits import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from policyengine.automata.vocabulary import Vocabulary
+    from policyengine.lint.fixing import Mended
     from policyengine.lint.run import Result
 
 EXAMPLE = "Example: policyengine check policies --fail-level warning --ignore governance"
@@ -103,6 +102,7 @@ def run(
     ignored = options.names(ignore or [])
     values = options.pairs(variables or [])
 
+    from policyengine.lint.fixing import fix_all
     from policyengine.lint.formats import write
     from policyengine.lint.run import check
     from policyengine.runtime.errors import BindError
@@ -113,8 +113,14 @@ def run(
         result = check(paths, variables=values, vocabulary=vocabulary, ignores=not no_ignores)
         return result.selected(selected, ignored)
 
+    failed: list[str] = []
     try:
-        result = checked() if mend is None else _mended(checked, mend)
+        if mend is None:
+            result = checked()
+        else:
+            mended = fix_all(checked, unsafe=mend is Mend.UNSAFE)
+            result, failed = mended.result, mended.failed
+            _tell(mended)
     except BindError as error:
         fail(str(error))
     level = fail_level.value if fail_level else result.options.fail_level or "error"
@@ -124,7 +130,7 @@ def run(
 
         text = painted(text)
     typer.echo(text, nl=False)
-    if result.unread:
+    if result.unread or failed:
         raise typer.Exit(exits.FAILED)
     if not result.files:
         raise typer.Exit(exits.NOTHING)
@@ -132,18 +138,13 @@ def run(
         raise typer.Exit(exits.FINDINGS)
 
 
-def _mended(checked: Callable[[], Result], mend: Mend) -> Result:
-    """What is found once everything is mended that can be; what was done goes to stderr."""
-    from policyengine.lint.fixing import ChangedError, fix_all
-
-    try:
-        result, done = fix_all(checked, unsafe=mend is Mend.UNSAFE)
-    except ChangedError as error:
-        fail(str(error))
-    for one in done:
+def _tell(mended: Mended) -> None:
+    """What was mended, and what could not be, on stderr."""
+    for one in mended.done:
         at = one.span
         typer.echo(f"fixed {at.file}:{at.line}:{at.column}: {one.code} {one.name}: {one.done}", err=True)
-    return result
+    for problem in mended.failed:
+        typer.echo(f"error: {problem}", err=True)
 
 
 def _is_coloured() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -94,6 +95,21 @@ class Checked:
     def name(self, rule: int) -> str:
         """`policy/rule` of a rank."""
         return self.work.name(self.work.sources[rule])
+
+    def is_shared(self, file: str) -> bool:
+        """Whether a file is a list of phrases that more than one rule may read, or one that could not be looked at."""
+        if file in self.yaml_files:
+            return False
+        return bool(self.left_out) or self._readers[os.path.realpath(file)] > 1
+
+    @cached_property
+    def _readers(self) -> Counter[str]:
+        """By the real path of a file: how many rules have phrases in it."""
+        found: Counter[str] = Counter()
+        for _, rule in self.rules():
+            files = {phrase.span.file for phrase in rule.body.phrases} if isinstance(rule.body, Ban) else set()
+            found.update({os.path.realpath(file) for file in files})
+        return found
 
     def acts(self, rule: Rule) -> bool:
         """Whether a rule changes outputs at all; one that only watches does not."""

@@ -23,7 +23,7 @@ from policyengine.language.policyset import Ban, Bias, Phrase, PhraseOptions, Ru
 from policyengine.lint.checked import Checked
 from policyengine.lint.covering import comparable
 from policyengine.lint.model import Finding, Fix
-from policyengine.lint.removing import removal
+from policyengine.lint.removing import is_settled, removal
 
 
 def findings(checked: Checked) -> Iterator[Finding]:
@@ -53,6 +53,7 @@ def _twice(
         message = f"{quoted(phrase.text)} {same} in the rule {quoted(rule.id)}"
         label = Label(first.span, "first here")
         edit = removal(checked, phrase.span)
-        fix = Fix(f"removed {quoted(phrase.text)}", (edit,), safe=True) if edit else None
+        safe = is_settled(checked, phrase.span, first.span)
+        fix = Fix(f"removed {quoted(phrase.text)}", (edit,), safe) if edit else None
         hint = "remove one: both values are added" if rule.kind == "bias" else "remove one"
         yield Finding(message, phrase.span, hint, labels=(label,), fix=fix)

@@ -32,36 +32,57 @@ class Done:
     done: str
 
 
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """result: of the last check. done: what was done. failed: why files were left alone, which could not be written."""
+
+    result: Result
+    done: list[Done]
+    failed: list[str]
+
+
 class ChangedError(Exception):
     """A file is not what was checked, or cannot be written."""
 
 
-def fix_all(check: Callable[[], Result], *, unsafe: bool) -> tuple[Result, list[Done]]:
-    """Mend what can be mended; the result of the last check, and what was done.
+def fix_all(check: Callable[[], Result], *, unsafe: bool) -> Mended:
+    """Mend what can be mended.
 
-    check: looks at the files anew. unsafe: whether also fixes that change what is caught. Raises ChangedError for a
-    file that changed in between or cannot be written; the others stay mended.
+    check: looks at the files anew. unsafe: whether also fixes that change what is caught. A file that changed in
+    between or cannot be written is left alone; the others are mended all the same.
     """
     done: list[Done] = []
-    left_out: set[tuple[str, str]] = set()  # name of the finding, file: a fix that did harm
+    failed: list[str] = []
+    left_out: set[tuple[str, str]] = set()  # name of the finding, file: a fix that did harm, or cannot be written
     result = check()
     for _ in range(_ROUNDS):
         chosen = _chosen(result, unsafe, left_out)
         if not chosen:
             break
-        before = {file: _apply(file, fixes, result.sources[file]) for file, fixes in _by_file(chosen).items()}
+        before: dict[str, bytes] = {}
+        for file, edits in _by_file(chosen).items():
+            try:
+                before[file] = _apply(file, edits, result.sources[file])
+            except ChangedError as error:
+                failed.append(str(error))
         after = check()
         harmed = {one.span.file for one in after.refused} - {one.span.file for one in result.refused}
-        for file in harmed & set(before):
-            _write(file, before[file])
-            left_out |= {(one.name, file) for one, fix in chosen if fix.edits[0].file == file}
-        if harmed - set(before):
-            for file, data in before.items():
-                _write(file, data)
-            return check(), done
-        done += [Done(one.code, one.name, one.span, fix.done) for one, fix in chosen if fix.edits[0].file not in harmed]
+        elsewhere = harmed - set(before)
+        for file in before if elsewhere else harmed & set(before):
+            try:
+                _write(file, before[file])
+            except ChangedError as error:
+                failed.append(f"{error}; a fix of it did harm and could not be taken back")
+        if elsewhere:
+            return Mended(check(), done, failed)
+        for one, fix in chosen:
+            file = fix.edits[0].file
+            if file in before and file not in harmed:
+                done.append(Done(one.code, one.name, one.span, fix.done))
+            else:
+                left_out.add((one.name, file))
         result = check() if harmed else after
-    return result, done
+    return Mended(result, done, failed)
 
 
 def _chosen(result: Result, unsafe: bool, left_out: set[tuple[str, str]]) -> list[tuple[Diagnostic, Fix]]:

@@ -54,7 +54,7 @@ def findings(checked: Checked) -> Iterator[Finding]:
             code = ord(text[start])
             what = f"U+{code:04X}, {_NAMES.get(code, 'a character that does not show')}, stands here unseen"
             more = f" with {end - start - 1} more" if end - start > 1 else ""
-            safe = any(low <= start and end <= high for low, high in dropped)
+            safe = _is_idle(text, start, end, dropped) and not checked.is_shared(file)
             fix = Fix(f"removed U+{code:04X}{more}", (Edit(file, start, end),), safe)
             yield Finding(what + more, span, "remove it, or write it as an escape in double quotes", fix=fix)
 
@@ -71,6 +71,22 @@ def _belongs(text: str, place: int) -> bool:
     before = text[place - 1] if place else "\n"
     shapes = before in _JOINERS or not (before.isascii() or before.isspace() or is_invisible(ord(before)))
     return text[place] in _JOINERS and shapes
+
+
+def _is_idle(text: str, start: int, end: int, dropped: list[tuple[int, int]]) -> bool:
+    """Whether the phrase that a run stands in is read as it was without it.
+
+    Between a space and a `#`, or before the `#` of a line, it is what keeps the rest from being a comment; in braces,
+    what keeps them from being a variable; at an edge, white space from being stripped. So only letters and digits may
+    stand around it.
+    """
+    for low, high in dropped:
+        if low <= start and end <= high:
+            quotes = text[low] in "'\"" and text[high - 1] == text[low]
+            first, last = low + quotes, high - quotes
+            begins, ends = start == first or text[start - 1].isalnum(), end == last or text[end].isalnum()
+            return begins and ends and "{{" not in text[low:high]
+    return False
 
 
 def _dropped(checked: Checked, file: str) -> list[tuple[int, int]]:

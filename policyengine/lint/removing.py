@@ -38,6 +38,17 @@ def removal(checked: Checked, span: Span) -> Edit | None:
     return Edit(span.file, start, end) if re.fullmatch(r"[ \t]*,[ \t]*", gap) else None
 
 
+def is_settled(checked: Checked, removed: Span, *reasons: Span) -> bool:
+    """Whether a phrase that is removed is needed by nobody, whatever the values of variables are.
+
+    A list of phrases may be that of other rules, which read it by options of their own; what `--set` gives is another
+    text tomorrow. reasons: the phrases for which it is not needed.
+    """
+    if checked.is_shared(removed.file):
+        return False
+    return not any("{{" in checked.written(span) for span in (removed, *reasons) if span.file in checked.yaml_files)
+
+
 def whole_line(text: str, file: str, start: int, end: int, sign: str) -> Edit | None:
     """The edit that removes the line of a place, if nothing else stands on it than a sign before."""
     begin = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1

@@ -26,7 +26,7 @@ from policyengine.language.policyset import Ban, PhraseOptions, When
 from policyengine.lint.checked import Checked, Pattern
 from policyengine.lint.covering import Inner, Outer, comparable, folds_as_much, holding, inside
 from policyengine.lint.model import Finding, Fix
-from policyengine.lint.removing import removal
+from policyengine.lint.removing import is_settled, removal
 
 
 def findings(checked: Checked) -> Iterator[Finding]:
@@ -56,7 +56,8 @@ def _finding(checked: Checked, pattern: Pattern, other: Pattern, *, safe: bool) 
     )
     label = Label(other.phrase.span, "is enough")
     edit = removal(checked, pattern.phrase.span) if same else None
-    fix = Fix(f"removed {quoted(pattern.phrase.text)}", (edit,), safe=safe) if edit else None
+    safe = safe and is_settled(checked, pattern.phrase.span, other.phrase.span)
+    fix = Fix(f"removed {quoted(pattern.phrase.text)}", (edit,), safe) if edit else None
     hint = "remove it; or remove the other, if only the longer one was meant"
     return Finding(message, pattern.phrase.span, hint, labels=(label,), fix=fix)
 

@@ -13,15 +13,16 @@ from hypothesis import strategies as st
 
 import policyengine as pe
 from policyengine.lint import fixing
-from policyengine.lint.fixing import ChangedError, fix_all
+from policyengine.lint.fixing import fix_all
 from policyengine.lint.run import Result, check
 from tests.unit.lint.conftest import HEAD, Put
 
 
 def fixed(folder: Path, *, unsafe: bool = False) -> tuple[Result, list[str]]:
     """What is left, and what was done."""
-    result, done = fix_all(lambda: check([folder]), unsafe=unsafe)
-    return result, [one.done for one in done]
+    mended = fix_all(lambda: check([folder]), unsafe=unsafe)
+    assert mended.failed == []
+    return mended.result, [one.done for one in mended.done]
 
 
 def ban(*lines: str) -> str:
@@ -109,6 +110,45 @@ def test_fixes_that_change_what_is_caught_are_unsafe(put: Put, before: str, afte
     assert (folder / "p.yaml").read_text() == HEAD + after
 
 
+@pytest.mark.parametrize(
+    ("rules", "files"),
+    [
+        # a list that another rule reads too, by options of its own
+        (
+            "r: {ban: {phrases: [titan], phrases_from: l.txt}, mode: shadow}\n  q: {ban: {phrases_from: l.txt}}",
+            {"l__txt": "TITAN b\nTITAN\nbird\n"},
+        ),
+        (
+            "r: {ban: {phrases_from: l.txt}}\n  q: {ban: {phrases_from: l.txt, normalize: []}}",
+            {"l__txt": "ti\u200btan\nbird\n"},
+        ),
+        # variables have other values tomorrow
+        (
+            'r: {ban: {phrases: [titan, "{{ it }}", "the {{ it }}"], except: [titan press, bird nest]}}\n'
+            '  q: {ban: {phrases: ["{{ it }}"], except: [bird nest, titan press]}}',
+            {"policyengine__yaml": "version: 1\nvariables: {it: titan}\n"},
+        ),
+        (
+            'r: {ban: {phrases: [bird, "{{ \u200bit }}"]}}',
+            {"policyengine__yaml": "version: 1\nvariables: {it: titan}\n"},
+        ),
+        # what does not show keeps a text from being read as something else
+        ("r: {ban: {phrases_from: l.txt}}", {"l__txt": "bird\n\u200b#1 choice\n"}),
+        ("r: {ban: {phrases_from: l.txt}}", {"l__txt": "bird\n\u200b\\#1 choice\n"}),
+        ("r: {ban: {phrases_from: l.txt, match: substring}}", {"l__txt": "bird\nfoo \u200b\n"}),
+        ("r:\n    ban:\n      phrases:\n      - room \u200b#4", {}),
+        ("r:\n    ban:\n      match: substring\n      phrases:\n      - room \u200b\n      - bird", {}),
+    ],
+)
+def test_what_only_seems_to_do_nothing_is_no_safe_fix(put: Put, rules: str, files: dict[str, str]) -> None:
+    folder = put(f"rules:\n  {rules}\n", **files)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    result, done = fixed(folder)
+    assert result.fixes
+    assert done == []
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_a_list_of_phrases_keeps_its_mark_its_line_ends_and_its_last_line(put: Put) -> None:
     folder = put("rules: {r: {ban: {phrases_from: l.txt}}}\n")
     (folder / "l.txt").write_bytes(b"\xef\xbb\xbf# names\r\ntitan\r\n  TITAN \r\nbird\r\ntitan b")
@@ -118,8 +158,8 @@ def test_a_list_of_phrases_keeps_its_mark_its_line_ends_and_its_last_line(put: P
 
 def test_only_what_is_selected_is_mended(put: Put) -> None:
     folder = put("rules: {r: {ban: {phrases: [titan, TITAN, titan a]}}}\n")
-    _, done = fix_all(lambda: check([folder]).selected(["shadowed-phrase"]), unsafe=True)
-    assert [one.name for one in done] == ["shadowed-phrase"]
+    mended = fix_all(lambda: check([folder]).selected(["shadowed-phrase"]), unsafe=True)
+    assert [one.name for one in mended.done] == ["shadowed-phrase"]
     assert "[titan, TITAN]" in (folder / "p.yaml").read_text()
 
 
@@ -155,8 +195,8 @@ def test_a_file_that_changed_meanwhile_is_not_written(put: Put) -> None:
     folder = put("rules: {r: {ban: {phrases: [titan, TITAN]}}}\n")
     result = check([folder])
     (folder / "p.yaml").write_text(HEAD + "rules: {r: {ban: {phrases: [mine, MINE, titan]}}}\n")
-    with pytest.raises(ChangedError, match="changed while it was checked"):
-        fix_all(lambda: result, unsafe=False)
+    [problem] = fix_all(lambda: result, unsafe=False).failed
+    assert "changed while it was checked" in problem
     assert "mine, MINE" in (folder / "p.yaml").read_text()
 
 
@@ -168,10 +208,32 @@ def test_a_write_that_fails_leaves_the_file_whole(put: Put, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(fixing.os, "fsync", full)
-    with pytest.raises(ChangedError, match="No space left"):
-        fixed(folder)
+    [problem] = fix_all(lambda: check([folder]), unsafe=False).failed
+    assert "No space left" in problem
     assert (folder / "p.yaml").read_bytes() == before
     assert os.listdir(folder) == ["p.yaml"]
+
+
+def test_files_beside_one_that_cannot_be_written_are_mended_and_told_of(
+    put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = "rules: {r: {ban: {phrases: [titan, TITAN]}}}\n"
+    folder = put(rules)
+    for name in ("a", "z"):
+        (folder / f"{name}.yaml").write_text(HEAD.replace("policy: p", f"policy: {name}") + rules)
+    replace = os.replace
+
+    def refuse(source: str, target: Path) -> None:
+        if Path(target).name == "p.yaml":
+            raise PermissionError(13, "Permission denied")
+        replace(source, target)
+
+    monkeypatch.setattr(fixing.os, "replace", refuse)
+    mended = fix_all(lambda: check([folder]), unsafe=False)
+    assert mended.failed == [f"cannot write `{folder}/p.yaml`: Permission denied"]
+    assert [Path(one.span.file).name for one in mended.done] == ["a.yaml", "z.yaml"]
+    assert [Path(one.span.file).name for one in mended.result.found if one.name == "duplicate-phrase"] == ["p.yaml"]
+    assert sorted(os.listdir(folder)) == ["a.yaml", "p.yaml", "z.yaml"]
 
 
 # -- safe fixes keep what is caught -----------------------------------------------------------------------------------

@@ -146,10 +146,31 @@ def test_replacements_beside_what_stands_there(
         (", except: [Titanic], match: prefix", 0),
         (", except: [T-i-t-a-n kit], gaps: letters", 0),
         (", except: [T-i-t-a-n kit], gaps: punctuation", 1),
+        (", except: [T-i-t-a-n kit, Ti tan], gaps: letters", 0),
     ],
 )
 def test_exceptions(found: Found, more: str, count: int) -> None:
     assert len(found("exception-without-effect", "rules:\n" + ban("Titan", more=more))) == count
+
+
+@pytest.mark.parametrize(
+    ("phrase", "exception", "gaps", "count"),
+    [
+        ("tit an", "titan", "letters", 0),  # both match `tit an`
+        ("a-b", "xab", "letters", 0),
+        ("a-b", "x a b", "punctuation", 0),  # both match in `x a-b`
+        ("a b-c", "a-b c", "punctuation", 0),  # and in `a-b-c`
+        ("-", "a b", "punctuation", 0),
+        ("a-b", "x ab", "punctuation", 1),
+        ("a-b", "a+b", "punctuation", 1),
+        ("a-b", "x a b", "spaces", 1),
+    ],
+)
+def test_an_exception_may_hold_a_phrase_in_its_gaps(
+    found: Found, phrase: str, exception: str, gaps: str, count: int
+) -> None:
+    rules = "rules:\n" + ban(phrase, more=f', except: ["{exception}"], gaps: {gaps}')
+    assert len(found("exception-without-effect", rules)) == count
 
 
 @pytest.mark.parametrize(
