@@ -137,7 +137,6 @@ class WatchedSession(TokenSession):
         self._masking = tuple(session for shadow, session in beside if not shadow.pushes)
         self.program, self.request, self.max_tokens = own.program, own.request, own.max_tokens
         self.kind = own.kind
-        self.has_bias = own.has_bias
         self.is_idle = False
 
     # -- what the session that acts says ---------------------------------------------------------------------------
@@ -151,6 +150,11 @@ class WatchedSession(TokenSession):
     def masked_choices(self) -> int:  # type: ignore[override]
         """Choices that a mask should have prevented."""
         return self._own.masked_choices
+
+    @property
+    def has_bias(self) -> bool:  # type: ignore[override]
+        """As in the session that acts, where it changes with the channel."""
+        return self._own.has_bias
 
     @property
     def forced(self) -> int | None:

@@ -13,6 +13,7 @@ from policyengine.runtime.program import AllowPlan, BiasPlan, ForcePlan, MinToke
 from policyengine.runtime.token_session import TokenSession
 from tests.oracle import Phrase
 from tests.session_programs import Rule, ban, ban_ids, choices, make
+from tests.shadows import in_shadow
 
 MARKS = ("<think>", "</think>")
 TOKENS: list[bytes | None] = [
@@ -187,6 +188,17 @@ def test_token_ids_and_biases_by_channel() -> None:
 
 
 # -- choices and lengths -------------------------------------------------------------------------------------------
+
+
+def test_a_rule_in_shadow_beside_a_bias_of_the_answer() -> None:
+    """What an engine reads of the biases follows the channel, also where a rule in shadow is watched beside it."""
+    rules = make_reasoning(Rule(BiasPlan(((A, 2.0),)), "answer"), ban_ids(B))
+    session = start(in_shadow(rules, {1}), SHOWN, [OPEN])
+    assert not session.has_bias and session.biases() == {}
+    session.advance(CLOSE)
+    assert session.has_bias and session.biases() == {A: 2.0}
+    session.advance(B)
+    assert session.masked_choices == 0
 
 
 @pytest.mark.parametrize(("vocabulary", "opening", "closing"), SPELLINGS)
