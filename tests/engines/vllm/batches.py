@@ -17,6 +17,18 @@ CPU = torch.device("cpu")
 VOCABULARY = vocabulary()
 MIXED = mixed().bind(VOCABULARY, device="cpu", target="vllm")
 RICE = {"policies": ["no-rice"]}
+# What clients may ask of them.
+REQUESTS: list[dict[str, Any] | None] = [
+    None,
+    {"policies": ["no-rice"]},
+    {"policies": ["pin"], "target_token": 9},
+    {"policies": ["pin"]},
+    {"policies": ["long"], "min_len": 5},
+    {"policies": ["nudge", "no-rice"]},
+    {"policies": ["open", "no-rice"]},
+    {"policies": ["only-padding-left"]},
+    {"policies": ["no-rice", "long", "nudge"]},
+]
 
 
 def sampling(extra_args: dict[str, Any] | None = None, **settings: Any) -> SamplingParams:
@@ -49,3 +61,15 @@ def random_logits(rows: int, seed: int = 0) -> torch.Tensor:
 def possible(row: torch.Tensor) -> list[int]:
     """The ids that may still be chosen."""
     return torch.nonzero(row > -torch.inf).flatten().tolist()
+
+
+def expected_row(row: torch.Tensor, params: SamplingParams, output: list[int]) -> torch.Tensor:
+    """What the rules ask, from a session of its own that knows no batch."""
+    session = MIXED.token_session(params.extra_args, params.stop_token_ids, params.max_tokens, params.ignore_eos)
+    for token in output:
+        session.advance(token)
+    row = row.clone()
+    for token, value in session.biases().items():
+        row[token] += torch.tensor(value, dtype=torch.float32)
+    row[torch.from_numpy(session.masked())] = -torch.inf
+    return row

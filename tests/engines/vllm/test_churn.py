@@ -15,7 +15,18 @@ from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
 from policyengine.engines.vllm import edits as edits_module
 from policyengine.engines.vllm.v1 import Batch
 from policyengine.runtime.program import BiasPlan
-from tests.engines.vllm.batches import CPU, MIXED, RICE, added, bind, new_batch, possible, random_logits, sampling
+from tests.engines.vllm.batches import (
+    CPU,
+    REQUESTS,
+    RICE,
+    added,
+    bind,
+    expected_row,
+    new_batch,
+    possible,
+    random_logits,
+    sampling,
+)
 from tests.engines.vllm.programs import WIDTH, policy, program
 
 SLOTS = 6
@@ -35,18 +46,6 @@ class AsProcessor(LogitsProcessor):
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
         return self.batch.apply(logits)
-
-
-def expected_row(row: torch.Tensor, params: SamplingParams, output: list[int]) -> torch.Tensor:
-    """What the rules ask, from a session of its own that knows no batch."""
-    session = MIXED.token_session(params.extra_args, params.stop_token_ids, params.max_tokens, params.ignore_eos)
-    for token in output:
-        session.advance(token)
-    row = row.clone()
-    for token, value in session.biases().items():
-        row[token] += torch.tensor(value, dtype=torch.float32)
-    row[torch.from_numpy(session.masked())] = -torch.inf
-    return row
 
 
 class Engine:
@@ -119,21 +118,6 @@ class Engine:
             state.output_token_ids.append(choose(options))
 
 
-REQUESTS = st.sampled_from(
-    [
-        None,
-        {"policies": ["no-rice"]},
-        {"policies": ["pin"], "target_token": 9},
-        {"policies": ["pin"]},
-        {"policies": ["long"], "min_len": 5},
-        {"policies": ["nudge", "no-rice"]},
-        {"policies": ["open", "no-rice"]},
-        {"policies": ["only-padding-left"]},
-        {"policies": ["no-rice", "long", "nudge"]},
-    ]
-)
-
-
 @pytest.mark.parametrize(
     ("inline", "on_host"),
     [(0, True), (128, True), (0, False), (128, False)],
@@ -157,7 +141,7 @@ def test_churn_leaves_every_row_with_its_own_rules(inline: int, on_host: bool, d
             park = data.draw(st.lists(st.sampled_from(rest), unique=True, max_size=2)) if rest else []
             waiting = sorted(engine.preempted)
             back = data.draw(st.lists(st.sampled_from(waiting), unique=True, max_size=2)) if waiting else []
-            fresh = data.draw(st.lists(REQUESTS, max_size=3))
+            fresh = data.draw(st.lists(st.sampled_from(REQUESTS), max_size=3))
             join = [engine.preempted[name] for name in back]
             join += [engine.start(sampling(extra, max_tokens=64)) for extra in fresh]
             engine.change(leave, park, join)
