@@ -21,6 +21,7 @@ ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_US
 FLAGS = ("--enforce-eager", "--dtype=float32", "--max-model-len=512", "--gpu-memory-utilization=0.4")
 START_LIMIT = 240  # seconds; about 20 on a quiet machine
 MODEL_NAME = "tiny"
+V2_SITE = Path(__file__).with_name("v2_site")
 
 
 class ServerFailedError(RuntimeError):
@@ -55,12 +56,20 @@ class Server:
             return False
 
 
-def environment(python_path: Path | None) -> dict[str, str]:
-    """The environment of an engine: the current one, offline, with `python_path` as its only PYTHONPATH."""
+def environment(python_path: Path | None, *, v2: bool = False) -> dict[str, str]:
+    """The environment of an engine: the current one, offline, with `python_path` as its only PYTHONPATH.
+
+    v2: the V2 model runner, whose kernels run under Triton's interpreter here (see `v2_site/sitecustomize.py`): slow,
+    and the kernels of the engine itself, so answers must be few and short.
+    """
     variables = {**os.environ, **ENVIRONMENT}
     variables.pop("PYTHONPATH", None)
-    if python_path is not None:
-        variables["PYTHONPATH"] = str(python_path)
+    paths = [python_path] if python_path is not None else []
+    if v2:
+        paths.append(V2_SITE)
+        variables |= {"VLLM_USE_V2_MODEL_RUNNER": "1", "TRITON_INTERPRET": "1"}
+    if paths:
+        variables["PYTHONPATH"] = os.pathsep.join(map(str, paths))
     return variables
 
 
@@ -97,9 +106,9 @@ def run_to_end(command: Sequence[str], folder: Path, *, python_path: Path, limit
 
 @contextmanager
 def running(
-    model: Path, folder: Path, *, python_path: Path | None = None, flags: Sequence[str] = ()
+    model: Path, folder: Path, *, python_path: Path | None = None, flags: Sequence[str] = (), v2: bool = False
 ) -> Iterator[Server]:
-    """A server on a free port, ready to answer. Its log and working directory are in `folder`.
+    """A server on a free port, ready to answer. Its log and working directory are in `folder`. v2: as in `environment`.
 
     Raises ServerFailedError with the log if it does not become ready.
     """
@@ -116,7 +125,7 @@ def running(
     log_file = folder / "server.log"
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment(python_path), stdout=log, stderr=log, start_new_session=True
+            command, cwd=folder, env=environment(python_path, v2=v2), stdout=log, stderr=log, start_new_session=True
         )
         server = Server(f"http://127.0.0.1:{port}", log_file)
         try:

@@ -15,6 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vllm import SamplingParams
+from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext, LogitsProcRequestState
 
 from policyengine.engines.vllm.rows import UnknownTokenError
@@ -31,7 +32,7 @@ from tests.engines.vllm.batches import (
     random_logits,
     sampling,
 )
-from tests.engines.vllm.programs import WIDTH, policy, program
+from tests.engines.vllm.programs import EOS, WIDTH, policy, program
 
 SLOTS, LENGTH = 5, 200
 
@@ -81,11 +82,16 @@ class Engine:
         self.free.insert(0, request.slot)
 
     def rows(
-        self, scheduled: list[Request], chunks: dict[int, int], drafts: dict[int, list[int]]
+        self,
+        scheduled: list[Request],
+        chunks: dict[int, int],
+        drafts: dict[int, list[int]],
+        allowed: tuple[int, ...] = (),
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """One step for these requests, in this order: its logits before and after.
 
-        chunks: by slot, how much of the prompt is read in it, where it is not the rest. drafts: by slot.
+        chunks: by slot, how much of the prompt is read in it, where it is not the rest. drafts: by slot. allowed: what
+        a grammar leaves of all rows; none: there is no grammar.
         """
         self.steps += 1
         self.batch.flush()
@@ -111,6 +117,8 @@ class Engine:
             np.array(lengths),
         )
         before = random_logits(len(expanded), self.steps)
+        if allowed:
+            before[:, [token for token in range(WIDTH) if token not in allowed]] = -torch.inf
         return before, self.batch.apply(before.clone(), ctx)
 
     def commit(self, request: Request, tokens: list[int]) -> None:
@@ -257,3 +265,19 @@ def test_batches_of_others_are_not_looked_at() -> None:
     engine.start(request)
     before, after = engine.rows([request], {}, {})
     assert torch.equal(before, after)
+
+
+def test_a_grammar_and_policies_leave_a_choice() -> None:
+    """What the engine masked stays masked; where nothing is left, EOS is, and is counted."""
+    engine = Engine()
+    grammar = StructuredOutputsParams(regex="x")
+    requests = [Request(sampling(extra, max_tokens=9, structured_outputs=grammar), [2]) for extra in (RICE, None)]
+    for request in requests:
+        engine.start(request)
+    before, after = engine.rows(requests, {}, {}, allowed=(3, 7))
+    assert possible(after[0]) == [7]
+    assert torch.equal(after[1], before[1])
+    before, after = engine.rows(requests, {}, {}, allowed=(3, 12))
+    assert possible(after[0]) == [EOS]
+    assert torch.equal(after[1], before[1])
+    assert engine.batch.counters.snapshot()["dead_ends"] == 1
