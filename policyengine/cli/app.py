@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from policyengine.cli import check, code, diff, explain, init, scan, schema, test
+from policyengine.cli import check, code, diff, doctor, explain, init, scan, schema, test
 from policyengine.cli import compile as compile_command
 from policyengine.cli.environment import Commands
 
@@ -22,6 +22,7 @@ app.command(name="check", cls=check.Command, epilog=check.EXAMPLE)(check.run)
 app.command(name="code", epilog=code.EXAMPLE)(code.run)
 app.command(name="compile", epilog=compile_command.EXAMPLE)(compile_command.run)
 app.command(name="diff", epilog=diff.EXAMPLE)(diff.run)
+app.command(name="doctor", epilog=doctor.EXAMPLE)(doctor.run)
 app.command(name="explain", epilog=explain.EXAMPLE)(explain.run)
 app.command(name="init", epilog=init.EXAMPLE)(init.run)
 app.command(name="scan", epilog=scan.EXAMPLE)(scan.run)

@@ -7,7 +7,7 @@ changed in meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,13 @@ UNSAFE: Mapping[str, Mapping[str, Unsafe]] = {
         ),
     },
 }
+
+
+def unsafe_settings(target: str, setting: Callable[[str], Any], program: Program) -> Iterator[tuple[str, Unsafe]]:
+    """The settings of a target, by key, under which policies do not hold. setting: of a key, its value or None."""
+    for name, unsafe in UNSAFE[target].items():
+        if unsafe.when(setting(name), program):
+            yield name, unsafe
 
 
 @dataclass(frozen=True, slots=True)

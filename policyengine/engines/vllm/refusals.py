@@ -1,18 +1,28 @@
-"""On which engines policies would not hold, and what to change: asked once, when vLLM constructs the processor."""
+"""On which engines policies would not hold, and what to change there.
+
+Asked three times: by the processor when vLLM constructs it, by the guard of an installed bundle, and by `doctor` before
+any start. Standard library only: the guard must be able to run where nothing else can be imported.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Runner = Literal["v1", "v2"]
 
+VERIFIED = (0, 32)  # the minor version whose interfaces these modules were written against and tested with
+ALLOW = "POLICYENGINE_ALLOW_VLLM"  # names another version that its operator has tried
+
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why policies do not hold on an engine, and what its operator can change."""
+    """Why policies do not hold on an engine. name: of the diagnostic; change: what its operator can do."""
 
+    name: str
     reason: str
     change: str
 
@@ -20,47 +30,136 @@ class Refusal:
         return f"{self.reason}; {self.change}"
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What decides whether vLLM runs a custom logits processor.
+
+    version: vLLM's own; "" if it does not say. device: vLLM's name of the platform ("cuda", "cpu", "tpu").
+    named: whether any logits processor is named in the configuration. allowed: the value of `ALLOW`.
+    """
+
+    version: str
+    runner: Runner
+    device: str = "cuda"
+    pooling: bool = False
+    diffusion: bool = False
+    speculative: bool = False
+    async_scheduling: bool = False
+    named: bool = True
+    rust_frontend: bool = False
+    allowed: str = ""
+
+
 def refusal(vllm_config: Any, runner: Runner) -> Refusal | None:
     """The first thing that keeps policies from holding under a configuration, in this model runner; None if nothing."""
-    for check in _CHECKS:
-        found = check(vllm_config, runner)
-        if found is not None:
-            return found
-    return None
+    return next(iter(refusals(_settings(vllm_config, runner))), None)
 
 
-def _pooling(vllm_config: Any, runner: Runner) -> Refusal | None:
-    if vllm_config.model_config.runner_type != "pooling":
-        return None
-    return Refusal("a pooling model generates no text", "serve it without policies")
+def refusals(settings: Settings) -> list[Refusal]:
+    """Everything that keeps policies from holding, what matters most first."""
+    found = (check(settings) for check in _CHECKS)
+    return [one for one in found if one is not None]
 
 
-def _diffusion(vllm_config: Any, runner: Runner) -> Refusal | None:
-    if not getattr(vllm_config.model_config, "is_diffusion", False):
-        return None
-    return Refusal("a diffusion model's sampler calls no logits processor", "serve another model")
+def _settings(vllm_config: Any, runner: Runner) -> Settings:
+    from vllm.platforms import current_platform
+    from vllm.version import __version__
 
-
-def _speculative(vllm_config: Any, runner: Runner) -> Refusal | None:
-    if runner != "v1" or vllm_config.speculative_config is None:
-        return None
-    return Refusal(
-        "the V1 model runner calls no custom logits processor under speculative decoding",
-        "start without --speculative-config",
+    model = vllm_config.model_config
+    return Settings(
+        version=__version__,
+        runner=runner,
+        device="tpu" if current_platform.is_tpu() else str(current_platform.device_type),
+        pooling=model.runner_type == "pooling",
+        diffusion=bool(getattr(model, "is_diffusion", False)),
+        speculative=vllm_config.speculative_config is not None,
+        async_scheduling=bool(vllm_config.scheduler_config.async_scheduling),
+        named=bool(model.logits_processors),
+        rust_frontend=is_on(os.environ.get("VLLM_USE_RUST_FRONTEND")),
+        allowed=os.environ.get(ALLOW, ""),
     )
 
 
-def _unknown_tokens(vllm_config: Any, runner: Runner) -> Refusal | None:
-    if runner != "v1" or not vllm_config.scheduler_config.async_scheduling:
+def is_on(value: str | None) -> bool:
+    """A variable that vLLM reads as a number: 0 and unset are off."""
+    return value is not None and value.strip() not in ("", "0")
+
+
+# -- one function a reason -----------------------------------------------------------------------------------------
+
+
+def _version(settings: Settings) -> Refusal | None:
+    found = re.match(r"(\d+)\.(\d+)", settings.version)
+    minor = (int(found[1]), int(found[2])) if found else None
+    if minor == VERIFIED:
         return None
-    if vllm_config.model_config.logits_processors:
+    wanted = ".".join(map(str, VERIFIED))
+    if minor is not None and minor < VERIFIED:
+        reason = (
+            f"vLLM {settings.version} is older than {wanted}, the first whose interfaces these policies are made for"
+        )
+        return Refusal("engine-too-old", reason, f"install vLLM {wanted}")
+    if settings.version and settings.allowed == settings.version:
+        return None
+    reason = f"vLLM {settings.version or 'of unknown version'} is not {wanted}, with which this policyengine was tried"
+    change = f"install vLLM {wanted} or a policyengine that knows this one"
+    if settings.version:
+        change += f", or try it and set {ALLOW}={settings.version}"
+    return Refusal("engine-unverified", reason, change)
+
+
+def _device(settings: Settings) -> Refusal | None:
+    if settings.device != "tpu":
+        return None
+    reason = "on a TPU, vLLM loads no custom logits processor and says nothing"
+    return Refusal("unsupported-device", reason, "serve the model on another device")
+
+
+def _pooling(settings: Settings) -> Refusal | None:
+    if not settings.pooling:
+        return None
+    reason = "a pooling model generates no text, and vLLM runs no logits processor for it"
+    return Refusal("pooling-model", reason, "serve it without policies")
+
+
+def _diffusion(settings: Settings) -> Refusal | None:
+    if not settings.diffusion:
+        return None
+    return Refusal("diffusion-model", "a diffusion model's sampler calls no logits processor", "serve another model")
+
+
+def _speculative(settings: Settings) -> Refusal | None:
+    if not settings.speculative or settings.runner != "v1":
+        return None
+    reason = "the V1 model runner calls no custom logits processor under speculative decoding"
+    return Refusal("speculative-decoding", reason, "start without --speculative-config, or with the V2 model runner")
+
+
+def _unknown_tokens(settings: Settings) -> Refusal | None:
+    if settings.runner != "v1" or settings.named or not settings.async_scheduling:
         return None
     return Refusal(
-        "with async scheduling, vLLM tells chosen tokens only to processors that are named",
+        "tokens-not-told",
+        "with async scheduling, vLLM's V1 model runner tells chosen tokens only to processors that are named",
         "add --logits-processors (or use the --config file of the artifacts), or start with --no-async-scheduling",
     )
 
 
-_CHECKS: tuple[Callable[[Any, Runner], Refusal | None], ...] = (_pooling, _diffusion, _speculative, _unknown_tokens)
+def _rust_frontend(settings: Settings) -> Refusal | None:
+    if not settings.rust_frontend:
+        return None
+    reason = "vLLM's Rust front end checks no request against the policies"
+    return Refusal("requests-not-checked", reason, "start without VLLM_USE_RUST_FRONTEND")
 
-__all__ = ["Refusal", "Runner", "refusal"]
+
+_CHECKS: tuple[Callable[[Settings], Refusal | None], ...] = (
+    _version,
+    _device,
+    _pooling,
+    _diffusion,
+    _speculative,
+    _unknown_tokens,
+    _rust_frontend,
+)
+
+__all__ = ["ALLOW", "Refusal", "Runner", "Settings", "VERIFIED", "is_on", "refusal", "refusals"]

@@ -6,10 +6,10 @@ family. `policyengine code CODE|name` prints `Code.page`.
 
 from __future__ import annotations
 
-from policyengine.language.codes import file, governance, logic, target
+from policyengine.language.codes import engine, file, governance, logic, target
 from policyengine.language.codes.model import Code
 
-ALL: tuple[Code, ...] = (*file.CODES, *logic.CODES, *target.CODES, *governance.CODES)
+ALL: tuple[Code, ...] = (*file.CODES, *logic.CODES, *target.CODES, *engine.CODES, *governance.CODES)
 
 _BY_NAME = {code.name: code for code in ALL}
 _BY_CODE = {code.code: code for code in ALL}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import configparser
+import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,19 +12,28 @@ import pytest
 import policyengine as pe
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.compiler.merging import merge
-from policyengine.language.codes import Code
+from policyengine.engines.commands import parse
+from policyengine.engines.vllm import doctor
+from policyengine.language.codes import Code, engine
 from policyengine.language.diagnostics import PolicyError
 from policyengine.lint.registry import every_code
 from policyengine.lint.run import check
 from tests.unit.cli.conftest import Run
 from tests.vocabularies import spell
 
+PROCESSOR = "policy_bundle.vllm:PolicyLogitsProcessor"
 ALL = pytest.mark.parametrize("code", every_code(), ids=lambda code: code.name)
 
 # Most examples say nothing of targets; on the hook, which sees no tokens, some would not hold. And an example is short.
 BESIDE = {"not-enforceable", "no-owner", "no-description", "overbroad-phrase", "token-id-without-vocabulary"}
-ALSO = {"ignore-without-reason": {"edge-whitespace"}}  # what such a comment does not hide
+# What such a comment does not hide; and where no file is read, no logprobs mode is.
+ALSO = {
+    "ignore-without-reason": {"edge-whitespace"},
+    "not-activated": {"raw-logprobs"},
+    "config-not-read": {"raw-logprobs"},
+}
 OPTIONS = "trtllm-options"  # in an example, the configuration of an engine
+ENGINE = {code.name for code in engine.CODES}
 
 
 def found(files: tuple[tuple[str, str], ...], folder: Path) -> set[str]:
@@ -39,6 +51,34 @@ def found(files: tuple[tuple[str, str], ...], folder: Path) -> set[str]:
     return names | (_merged(folder) if (folder / OPTIONS).exists() else set())
 
 
+def judged(files: dict[str, str]) -> set[str]:
+    """The names of what `doctor` finds about an engine on a GPU; `old` and `build` are builds of one name."""
+    installed = dict(line.split("==") for line in files.get("requirements.txt", "vllm==0.32.0").split())
+    start = "PYTHONPATH=build vllm serve MODEL --config build/vllm/config.yaml"
+    command = parse(shlex.split(files.get("command", start)))
+    path = command.environment.get("PYTHONPATH", "")
+    points = configparser.ConfigParser(delimiters=("=",))
+    points.read_string(files.get("entry_points.txt", ""))
+    compiled = {"logits-processors": [PROCESSOR], "logprobs-mode": "processed_logprobs"}
+    facts = doctor.Facts(
+        version=installed["vllm"],
+        device="tpu" if "tpu-inference" in installed else "cuda",
+        triton=True,
+        command=command,
+        package="policy_bundle",
+        unloadable={} if path else {"v1": "no such module", "v2": "no such module"},
+        other_digest="0123456789abcdef" if path == "old" else "",
+        entry_points=tuple(
+            doctor.EntryPoint(group, *one) for group in points.sections() for one in points[group].items()
+        ),
+        environment=command.environment,
+        config=compiled if "config" in command.options and "config" not in command.glued else {},
+        config_path="build/vllm/config.yaml",
+        model=json.loads(files.get("MODEL/config.json", "{}")),
+    )
+    return {one.name for one in doctor.judge(facts).findings}
+
+
 def _merged(folder: Path) -> set[str]:
     """The names of what merging an engine's configuration finds."""
     program = pe.compile(pe.load(folder))
@@ -53,6 +93,9 @@ def _merged(folder: Path) -> set[str]:
 @ALL
 def test_the_wrong_example_gives_the_code(code: Code, tmp_path: Path) -> None:
     """And nothing else, so that a page shows one mistake."""
+    if code.name in ENGINE:
+        assert judged(dict(code.bad)) - ALSO.get(code.name, set()) == {code.name}
+        return
     names = found(code.bad, tmp_path)
     assert code.name in names
     assert names - {code.name} <= BESIDE | ALSO.get(code.name, set())
@@ -60,6 +103,9 @@ def test_the_wrong_example_gives_the_code(code: Code, tmp_path: Path) -> None:
 
 @ALL
 def test_the_right_example_is_right(code: Code, tmp_path: Path) -> None:
+    if code.name in ENGINE:
+        assert judged(dict(code.good)) == set()
+        return
     assert found(code.good, tmp_path) <= BESIDE - {code.name}
 
 

@@ -19,8 +19,8 @@ from tests.unit.cli.conftest import Run
 from tests.unit.language.test_goldens import ELSEWHERE, GOLDENS, OUTPUT, content, sections
 
 OURS = sorted((Path(__file__).parent / "goldens").glob("*.txt"))
-# These need a vocabulary (test_check.py) or an engine's configuration (test_compile.py).
-BOUND = {"not-bindable", "config-conflict", "config-unsafe"}
+# These need a vocabulary (test_check.py), an engine's configuration (test_compile.py) or an engine (test_doctor.py).
+BOUND = {"not-bindable", "config-conflict", "config-unsafe", *(code.name for code in codes.engine.CODES)}
 
 
 def put(folder: Path, files: dict[str, str]) -> None:

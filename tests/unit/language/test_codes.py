@@ -54,6 +54,21 @@ PUBLISHED = {
     "PE208": "not-bindable",
     "PE209": "config-conflict",
     "PE210": "config-unsafe",
+    "PE220": "engine-too-old",
+    "PE221": "engine-unverified",
+    "PE222": "class-not-loadable",
+    "PE223": "not-activated",
+    "PE224": "config-not-read",
+    "PE225": "processors-replaced",
+    "PE226": "raw-logprobs",
+    "PE227": "speculative-decoding",
+    "PE228": "pooling-model",
+    "PE229": "diffusion-model",
+    "PE230": "unsupported-device",
+    "PE231": "tokens-not-told",
+    "PE232": "plugin-filtered",
+    "PE233": "requests-not-checked",
+    "PE234": "other-build",
 }
 
 

@@ -33,7 +33,7 @@ ELSEWHERE = {
     "left-out-everywhere",
     "not-bindable",
     "no-policies",
-}
+} | {code.name for code in codes.engine.CODES}  # of `doctor`
 
 
 def sections(golden: Path) -> dict[str, str]:
