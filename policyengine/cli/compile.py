@@ -28,6 +28,13 @@ class Target(StrEnum):
     TRTLLM_LLM = "trtllm-llm"
 
 
+class Activate(StrEnum):
+    """How vLLM comes to load the policies."""
+
+    NAMED = "named"
+    INSTALLED = "installed"
+
+
 def run(
     paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Policy files, or folders of them.")],
     output: Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Where the artifacts go.")],
@@ -48,6 +55,12 @@ def run(
             metavar="[TARGET=]FILE", help="An engine's configuration of your own, to which the policies are added."
         ),
     ] = None,
+    activate: Annotated[
+        Activate,
+        typer.Option(
+            help="Where vLLM runs the policies: where a configuration names them, or wherever they are installed."
+        ),
+    ] = Activate.NAMED,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; exit 1 if DIR is not what would be written.")
     ] = False,
@@ -78,6 +91,8 @@ def run(
         problem = package_problem(name)
         if problem:
             fail(f"{problem}: choose another one with --package")
+        if activate is Activate.INSTALLED and Target.VLLM not in targets:
+            fail("--activate installed is for vLLM, which is not among the targets: add --target vllm")
         program = compile_policies(policies)
     except PolicyError as error:
         typer.echo(str(error), err=True)
@@ -94,7 +109,7 @@ def run(
     if nothing:
         fail(nothing)
 
-    made = build(program, targets=targets, package=name, with_wheel=wheel)
+    made = build(program, targets=targets, package=name, with_wheel=wheel, activate=activate.value)
     if merge:
         made = _merged(made, program, merge)
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from policyengine.compiler.levels import Levels, levels_of
 from policyengine.compiler.packaging import record, wheel
@@ -49,6 +49,9 @@ _KINDS: dict[type[RuleBody], str] = {
     RewritePlan: "rewrite",
 }
 
+# How vLLM comes to load the policies: a configuration names them, or it finds them installed (then by name as well).
+Activation = Literal["named", "installed"]
+
 Tree = dict[str, bytes]
 
 
@@ -66,12 +69,25 @@ class Build:
         return len(self.tree[f"{self.package}/{name}"])
 
 
-def build(program: Program, *, targets: Iterable[str], package: str, with_wheel: bool = False) -> Build:
-    """All files of a compiled program for these targets; raises ValueError for a package name that cannot be used."""
+def build(
+    program: Program,
+    *,
+    targets: Iterable[str],
+    package: str,
+    with_wheel: bool = False,
+    activate: Activation = "named",
+) -> Build:
+    """All files of a compiled program for these targets.
+
+    Raises ValueError for a package name that cannot be used, and for `installed` without the only engine that loads
+    what is installed.
+    """
     problem = package_problem(package)
     if problem:
         raise ValueError(problem)
     chosen = tuple(target for target in MODULES if target in set(targets))
+    if activate == "installed" and "vllm" not in chosen:
+        raise ValueError("only vLLM loads what is installed, and it is not among the targets")
     levels = levels_of(program, chosen)
     about = {"levels": _levels_json(program, levels), "request_schema": request_schema(program.policies)}
     bundle = to_files(program, about)
@@ -84,6 +100,9 @@ def build(program: Program, *, targets: Iterable[str], package: str, with_wheel:
         module[f"{package}/{name}"] = render(template, targets=chosen)
     module |= {f"{package}/{name}": bundle[name] for name in (MANIFEST, ARRAYS)}
     metadata = {f"{info}/METADATA": render("METADATA.j2", package=package, version=version)}
+    if activate == "installed":
+        module[f"{package}/guard.py"] = render("guard.py.j2")
+        metadata[f"{info}/entry_points.txt"] = render("entry_points.txt.j2", package=package)
 
     tree: Tree = module | metadata
     tree[f"{info}/RECORD"] = record(tree, f"{info}/RECORD")

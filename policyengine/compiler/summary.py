@@ -44,6 +44,8 @@ def _next(made: Build, output: Path) -> list[str]:
     lines = [f"{path} {_COMMANDS[t]} {quote(str(output / CONFIGS[t][0]))}" for t in running if t in CONFIGS]
     if "trtllm-llm" in running:
         lines.append(f"{path} python, and there: from {made.package}.trtllm import PolicyLogitsProcessor")
+    if any(name.endswith("/entry_points.txt") for name in made.tree):
+        lines.append("every vLLM that has this folder on its path, or the wheel installed, runs the policies")
     return ["next:", *lines]
 
 
