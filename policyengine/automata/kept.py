@@ -36,13 +36,17 @@ class Kept(dict[K, V]):
         self._bytes = 0
         self._known: set[int] = set()  # arrays that are counted, by identity: entries that keep them share them
 
-    def keep(self, key: K, value: V, arrays: Iterable[npt.NDArray[np.generic]] = ()) -> V:
-        """Keep an answer and return it. arrays: those that the value holds, so that they live as long as it does."""
+    def keep(self, key: K, value: V, arrays: Iterable[npt.NDArray[np.generic]] = (), *, nbytes: int = 0) -> V:
+        """Keep an answer and return it.
+
+        arrays: those that the value holds, so that they live as long as it does. nbytes: what it and its key hold
+        beside them, where that may be much.
+        """
         arrays = list(arrays)
-        more = self._new(arrays)
+        more = self._new(arrays) + nbytes
         if len(self) >= self.most_entries or self._bytes + more > self.most_bytes:
             self.clear()
-            more = self._new(arrays)
+            more = self._new(arrays) + nbytes
         self._bytes += more
         self._known.update(map(id, arrays))
         self[key] = value

@@ -55,8 +55,8 @@ class ChoicePlan:
         self._edges: dict[int, Edges] = {}
         self.nearest, self.farthest = [_NEVER] * choices.n_nodes, [-1] * choices.n_nodes
         self._walk()
-        self._arrays: Kept[tuple[int, int, frozenset[int]], Ints] = Kept()
-        self._positions = []  # only needed to get here
+        self._arrays: Kept[tuple[int, int, bytes], Ints] = Kept()
+        self._positions, self._is_usable = [], []  # only needed to get here
 
     # -- construction ----------------------------------------------------------------------------------------------
 
@@ -127,6 +127,11 @@ class ChoicePlan:
         return self.farthest[Choices.ROOT]
 
     @property
+    def n_items(self) -> int:
+        """How many nodes and edges it holds."""
+        return self.choices.n_nodes + sum(map(len, self._edges.values()))
+
+    @property
     def is_empty(self) -> bool:
         """Whether no choice can be written."""
         return self.least >= _NEVER
@@ -152,13 +157,13 @@ class ChoicePlan:
             return _NOTHING
         if left is None or left > self.farthest[node]:
             left = _NEVER
-        key = node, left, ends.all
+        key = node, left, ends.key
         known = self._arrays.get(key)
         if known is None:
             found = {token for token, target in self._edges.get(node, ()) if self.nearest[target] < left}
             if self.whole[node]:
                 found |= ends.silent
-                found.update(i for i in ends.shown if self.may_end(self.step(node, self._tokens[i])))
+                found.update(i for i in ends.shown.tolist() if self.may_end(self.step(node, self._tokens[i])))
             known = np.array(sorted(found), dtype=np.int32)
             known.flags.writeable = False
             self._arrays.keep(key, known, (known,))

@@ -6,7 +6,7 @@ the whole output (channel `all`), and of the channel that they name, counted fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -69,7 +69,8 @@ class Asked:
     """What acts in one channel of a request's output; channel None: the output has no channels. Shared by requests.
 
     rules: those of this channel, with their ranks.
-    banned: ids that are always masked. biases: by id. weights: float64 [patterns], one array a component of `bias`.
+    banned: ids that are always masked; always: the same as a mask has them. biases: by id.
+    weights: float64 [patterns], one array a component of `bias`.
     layers: of the whole output, and of the channel if there are channels.
     """
 
@@ -80,7 +81,7 @@ class Asked:
 
         Nothing depends on `ends.max_tokens` (see `check_fits`).
         """
-        self._program, self._request, self._ends, self._channel = program, request, ends, channel
+        self._program, self._request, self._channel = program, request, channel
         self.avoid = self._active(program.avoid)
         self.bias = self._active(program.bias)
         self.after = self._active(program.after)
@@ -88,18 +89,32 @@ class Asked:
         rules = [(rank, rule) for rank, rule in program.ranked if self._acts(rule.policy, rule.channel)]
         self.rules = tuple(rules)
         self.banned = frozenset(t for _, rule in rules if isinstance(rule.body, BanPlan) for t in rule.body.token_ids)
+        self.always: tuple[Ints, ...] = (program.shared_ids(self.banned),) if self.banned else ()
         self.biases = self._token_biases(rules)
         whole = [(rank, rule) for rank, rule in rules if channel is None or rule.channel == "all"]
-        self.layers = [self._layer(whole, at_start=True)]
+        self.layers = [self._layer(whole, ends, at_start=True)]
         if channel is not None:
             own = [(rank, rule) for rank, rule in rules if rule.channel != "all"]
-            self.layers.append(self._layer(own, at_start=at_start))
+            self.layers.append(self._layer(own, ends, at_start=at_start))
 
     @property
     def asks(self) -> bool:
         """Whether any rule acts at all."""
         layered = any(layer.least or layer.steers for layer in self.layers)
         return bool(self.avoid or self.bias or self.banned or self.biases or layered)
+
+    def arrays(self) -> Iterator[npt.NDArray[np.generic]]:
+        """The arrays that it holds."""
+        yield from self.weights
+        yield from self.always
+        yield from (layer.ids for layer in self.layers if layer.ids is not None)
+
+    @property
+    def n_items(self) -> int:
+        """How many ids and characters it holds beside them, about; those that a client gave are among them."""
+        texts = sum(len(value) for value in self._request.values.values() if isinstance(value, str))
+        plans = sum(layer.choices.n_items for layer in self.layers if layer.choices is not None)
+        return len(self.banned) + len(self.biases) + texts + plans + sum(layer.schedule.n_ids for layer in self.layers)
 
     def check_fits(self, max_tokens: int | None) -> None:
         """Refuse an output that is too short for any of its choices."""
@@ -130,7 +145,7 @@ class Asked:
 
     # -- layers ----------------------------------------------------------------------------------------------------
 
-    def _layer(self, rules: list[tuple[int, RulePlan]], *, at_start: bool) -> Layer:
+    def _layer(self, rules: list[tuple[int, RulePlan]], ends: Ends, *, at_start: bool) -> Layer:
         program, request = self._program, self._request
         layer = Layer()
         forces: list[tuple[int, str, ForcePlan]] = []
@@ -152,16 +167,16 @@ class Asked:
         if only is not None:
             if not only:
                 raise RequestError(f"{self._names(allows, 'token_ids')} have no token in common")
-            layer.ids = program.shared_ids(only | self._ends.silent)
+            layer.ids = program.shared_ids(only | ends.silent)
         if any(body.choices for _, body in allows):
-            layer.choices = self._choices(allows, only, at_start)
+            layer.choices = self._choices(allows, only, ends, at_start)
         return layer
 
     def _choices(
-        self, allows: list[tuple[RulePlan, AllowPlan]], only: frozenset[int] | None, at_start: bool
+        self, allows: list[tuple[RulePlan, AllowPlan]], only: frozenset[int] | None, ends: Ends, at_start: bool
     ) -> ChoicePlan:
         texts = frozenset.intersection(*(frozenset(body.choices) for _, body in allows if body.choices))
-        forbidden = self.banned.union(self._ends.shown)
+        forbidden = self.banned.union(ends.shown.tolist())
         plan = self._program.choices.plan(
             texts, self._request.policies, self._channel, at_start=at_start, forbidden=forbidden, only=only
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING
 
 from policyengine.automata.choices import Choices
+from policyengine.automata.kept import Kept
 from policyengine.runtime import forced_text
 from policyengine.runtime.allowed_choices import ChoicePlan
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from policyengine.runtime.token_program import TokenProgram
 
 _MOST_KEPT = 64
+_AN_ITEM = 100  # bytes that a node or an edge takes, about
 
 
 class ChoicePlans:
@@ -23,7 +24,7 @@ class ChoicePlans:
     def __init__(self, program: TokenProgram) -> None:
         self._program = program
         self._choices: dict[tuple[frozenset[str], bool], Choices] = {}
-        self._plans: OrderedDict[Hashable, ChoicePlan] = OrderedDict()
+        self._plans: Kept[Hashable, ChoicePlan] = Kept(_MOST_KEPT)
 
     def choices(self, texts: Collection[str], at_start: bool = True) -> Choices:
         """The texts on the vocabulary. at_start: nothing stands before them, so that a space there may be dropped."""
@@ -59,7 +60,6 @@ class ChoicePlans:
         key = choices, tuple(id(ban) for ban in bans), relevant, only, frozenset(policies)
         known = self._plans.get(key)
         if known is not None:
-            self._plans.move_to_end(key)
             return known
         texts_bans = [c for c in program.program.components if c.use == "text" and program.acts(c) and acts(c)]
         dropped = {
@@ -68,10 +68,7 @@ class ChoicePlans:
             if any(forced_text.matches(c.automaton, data.decode(), "alone", masks=False) for c in texts_bans)
         }
         plan = ChoicePlan(choices, program.texts, bans, forbidden=relevant, only=only, dropped=dropped)
-        self._plans[key] = plan
-        if len(self._plans) > _MOST_KEPT:
-            self._plans.popitem(last=False)
-        return plan
+        return self._plans.keep(key, plan, nbytes=_AN_ITEM * plan.n_items)
 
 
 __all__ = ["ChoicePlans"]

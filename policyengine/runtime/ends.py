@@ -17,12 +17,14 @@ class Ends:
     that do end it. Arrays are int32, ascending, read-only and shared.
     silent: those of `all` that add no text. shown: the client's own, whose text an engine may show.
     closing: what ends the output behind a forced text. max_tokens: the longest that it may become, None: no limit.
+    key: equal for equal ids, and short, however many a client names.
     """
 
     all: frozenset[int]
     all_ids: Ints
     ids: Ints
     silent: frozenset[int]
-    shown: tuple[int, ...]
+    shown: Ints
     closing: int
     max_tokens: int | None
+    key: bytes

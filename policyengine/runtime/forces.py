@@ -39,6 +39,11 @@ class Schedule:
         """From this position on, the position does not matter any more."""
         return max(self.at, default=-1) + 1
 
+    @property
+    def n_ids(self) -> int:
+        """How many ids it holds."""
+        return len(self.at) + len(self.end) + sum(map(len, self.after.values()))
+
     def token(self, place: int) -> int | None:
         """The token forced at a position; None: none is."""
         return self.at.get(place, self.every) if self.at else self.every

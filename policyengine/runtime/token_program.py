@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
     from policyengine.runtime.token_session import TokenSession
     from policyengine.runtime.watched import ShadowProgram
 
+# Clients have a part in these: they name ids and texts, as many and as long as they like.
 _MOST_SHARED = 1 << 10
 _MOST_ASKED = 1 << 8
+_AN_ID = 100  # bytes that an id takes in sets, tuples and dicts, about
+_FEW = 16  # ids that are looked at one by one, which costs less than a look at the whole vocabulary
 
 
 @lru_cache(maxsize=8)
@@ -49,7 +53,7 @@ class BoundComponent:
     """One component on the vocabulary, with what its positions ask for."""
 
     def __init__(self, component: Component, vocabulary: Vocabulary) -> None:
-        self.component = component
+        self.component, self._size = component, vocabulary.size
         automaton = component.automaton
         self.matcher: Matcher
         # Where the output ends matters to a word, and to U+FFFD, which an incomplete character then becomes.
@@ -63,7 +67,7 @@ class BoundComponent:
             self.minds_the_end = threads.minds_the_end
         else:
             raise TypeError(f"what is not regular has no token level: {type(automaton).__name__}")
-        self._ends: Kept[tuple[Position, int], bool] = Kept()
+        self._ends: Kept[tuple[Position, int], tuple[Ints, Ints]] = Kept()
         self._looks: Kept[tuple[Position, bool], tuple[tuple[Ints, ...], bool]] = Kept()
         self._pairs: Kept[tuple[Position, bool], tuple[Ints, Ints]] = Kept()
 
@@ -76,13 +80,23 @@ class BoundComponent:
             self._looks.keep(key, known, known[0])
         return known
 
-    def ends_in_match(self, position: Position, token: int) -> bool:
-        """Whether the output holds a match if it ends with this token, its text shown; cached."""
-        key = position, token
+    def ending(self, position: Position, ids: Ints) -> Ints:
+        """Those of the ids (ascending) with which an output that ends with them, their text shown, holds a match.
+
+        Cached by position and by the array.
+        """
+        key = position, id(ids)
         known = self._ends.get(key)
         if known is None:
-            known = self._ends.keep(key, bool(self.matcher.completes(position, token, last=True)))
-        return known
+            if len(ids) <= _FEW:
+                found = frozen_ids(i for i in ids.tolist() if self.matcher.completes(position, i, last=True))
+            else:
+                completes = np.zeros(self._size, dtype=np.bool_)
+                for part in self.look(position, True)[0]:
+                    completes[part] = True
+                found = frozen_ids(ids[completes[ids]].tolist())
+            known = self._ends.keep(key, (ids, found), (ids, found))
+        return known[1]
 
     def pairs(self, position: Position, last: bool) -> tuple[Ints, Ints]:
         """`TokenMatcher.completions`, cached by position; for the few phrases that carry a bias."""
@@ -110,7 +124,7 @@ class TokenProgram:
         # What each id adds to the text: EOS is an end, not text, whatever it is called.
         ends = frozenset(vocabulary.eos_token_ids)
         self.texts = [b"" if token in ends else data for token, data in enumerate(vocabulary.tokens)]
-        self._shared: dict[frozenset[int], Ints] = {}
+        self._shared: Kept[frozenset[int], Ints] = Kept(_MOST_SHARED)
         components = [c for c in program.components if c.use != "text" and self.acts(c)]
         # bool [size]: ids that stand for something, if only for a special token.
         self.is_real = np.array([data is not None for data in vocabulary.tokens], dtype=np.bool_)
@@ -126,8 +140,8 @@ class TokenProgram:
         self.choices = ChoicePlans(self)
         marks = program.reasoning
         self.markers = None if marks is None else TokenMarkers(marks, vocabulary, self.texts)
-        self._asked: dict[Hashable, Asked] = {}
-        self._requested_ids = lru_cache(maxsize=256)(self._encode_requested)
+        self._asked: Kept[Hashable, Asked] = Kept(_MOST_ASKED)
+        self._requested: Kept[str, tuple[int, ...]] = Kept(_MOST_ASKED)
         bind_checks.check_rules(self)
         self.shadows: tuple[ShadowProgram, ...] = ()
         if len(applying) > len(self.ranked):
@@ -180,8 +194,11 @@ class TokenProgram:
 
     def ids_of(self, text: str) -> tuple[int, ...]:
         """The ids of a text that a rule or a request forces; raises RequestError for one that cannot be encoded."""
-        known = self.forced_texts.get(text)
-        return self._requested_ids(text) if known is None else known
+        known = self.forced_texts.get(text) or self._requested.get(text)
+        if known is None:
+            known = self._encode_requested(text)
+            self._requested.keep(text, known, nbytes=_AN_ID * len(known) + len(text))
+        return known
 
     def _encode_requested(self, text: str) -> tuple[int, ...]:
         ids: tuple[int, ...] = ()
@@ -246,39 +263,39 @@ class TokenProgram:
 
     def forget(self) -> None:
         """Begin with no request known, as a copy must."""
-        self._asked = {}
+        self._asked = Kept(_MOST_ASKED)
 
     def asked(self, request: Request, ends: Ends, channel: Channel | None, *, at_start: bool = True) -> Asked:
         """What the rules ask of a request in one channel; the same object for requests that are alike, while kept."""
-        key = request.policies, tuple(sorted(request.values.items())), ends.all, channel, at_start
+        key = request.policies, tuple(sorted(request.values.items())), ends.key, channel, at_start
         known = self._asked.get(key)
         if known is None:
-            if len(self._asked) >= _MOST_ASKED:
-                self._asked.clear()
-            known = self._asked[key] = Asked(self, request, ends, channel, at_start=at_start)
+            known = Asked(self, request, ends, channel, at_start=at_start)
+            self._asked.keep(key, known, known.arrays(), nbytes=_AN_ID * known.n_items)
         return known
 
     def _ends(self, stop_token_ids: Iterable[int], max_tokens: int | None, ignore_eos: bool) -> Ends:
         given = frozenset(i for i in stop_token_ids if 0 <= i < self.vocabulary.size)
         eos = self.vocabulary.eos_token_ids
         every, ids = given.union(eos), given if ignore_eos else given.union(eos)
+        that_end = self.shared_ids(ids)
         return Ends(
             all=every,
             all_ids=self.shared_ids(every),
-            ids=self.shared_ids(ids),
+            ids=that_end,
             silent=frozenset(i for i in every if self.texts[i] == b""),
-            shown=tuple(sorted(given.difference(eos))),
+            shown=self.shared_ids(given.difference(eos)),
             closing=eos[0] if eos[0] in ids or not ids else min(ids),
             max_tokens=max_tokens,
+            key=sha256(that_end.tobytes()).digest(),  # all others follow from those that end it
         )
 
     def shared_ids(self, ids: frozenset[int]) -> Ints:
         """`frozen_ids`, the same object for the same ids while it is kept; clients name some, so not all are."""
         known = self._shared.get(ids)
         if known is None:
-            if len(self._shared) >= _MOST_SHARED:
-                self._shared.clear()
-            known = self._shared[ids] = frozen_ids(ids)
+            known = frozen_ids(ids)
+            self._shared.keep(ids, known, (known,), nbytes=_AN_ID * len(ids))
         return known
 
     def nbytes(self) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from policyengine.automata.phrases import Ints
+from policyengine.automata.thread_masks import distinct_pairs
 from policyengine.automata.token_matcher import Position
 from policyengine.runtime.asked import Asked
 from policyengine.runtime.course import Course, holds
@@ -54,7 +56,8 @@ class TokenSession:
         self.length = 0
         self.masked_choices = 0  # choices that a mask should have prevented
         # What two sessions have in common that answer alike at the same place (see `settled`).
-        self.kind: Hashable = request.policies, tuple(sorted(request.values.items())), ends.ids.tobytes()
+        asks = sorted(request.policies), sorted(request.values.items()), ends.key
+        self.kind: Hashable = sha256(repr(asks).encode("utf-8", "surrogatepass")).digest()  # short, whatever it asks
         self._course: Course | None = None
         self._least = 0  # the length below which the output may not end
         self._horizon = 0  # the length from which on nothing depends on the length any more, but for the end
@@ -80,7 +83,7 @@ class TokenSession:
         self._bias_positions = tuple(b.matcher.START for b in self._bias)
         self._after_positions = tuple(b.matcher.START for b in self._after)
         self._banned, self._token_biases, self._rules = asked.banned, asked.biases, asked.rules
-        self._always_banned = (self.program.shared_ids(self._banned),) if self._banned else _NOTHING
+        self._always_banned = asked.always
         self.has_bias = bool(self._bias or self._token_biases)
         self._watch_last = self.max_tokens is not None and any(b.minds_the_end for b in (*self._avoid, *self._bias))
         if self.max_tokens is not None:
@@ -134,7 +137,7 @@ class TokenSession:
             parts += (self._ends.all_ids,)
         elif ends_in_match and len(self._ends.ids):
             parts += (self._ends.ids,)
-        if self._ends.shown and not last:
+        if len(self._ends.shown) and not last:
             parts += self._ends_that_show()
         return parts
 
@@ -145,8 +148,8 @@ class TokenSession:
     def _ends_that_show(self) -> tuple[Ints, ...]:
         """The stop ids whose own text leaves the output ending in a match."""
         steps = [(b, p) for b, p in zip(self._avoid, self._positions, strict=True) if b.minds_the_end]
-        ids = [i for i in self._ends.shown if any(bound.ends_in_match(position, i) for bound, position in steps)]
-        return (frozen_ids(ids),) if ids else _NOTHING
+        found = (bound.ending(position, self._ends.shown) for bound, position in steps)
+        return tuple(ids for ids in found if len(ids))
 
     def masked(self, allowed: Iterable[int] | None = None) -> npt.NDArray[np.int64]:
         """Ids that may not be chosen now, sorted. allowed: the ids that the engine still permits; None: all.
@@ -234,14 +237,16 @@ class TokenSession:
     def _completing(self, bound: BoundComponent, position: Position) -> tuple[Ints, Ints]:
         """(ids, patterns): every token that completes a phrase now, those that end the output among them."""
         ids, patterns = bound.pairs(position, self._is_last())
-        at_end = bound.matcher.at_end(position) if len(self._ends.ids) else ()
-        shown = [i for i in self._ends.shown if bound.minds_the_end]
-        if not at_end and not shown:
+        at_end = list(bound.matcher.at_end(position)) if len(self._ends.ids) else []
+        shows = bound.minds_the_end and len(self._ends.shown) > 0
+        if not at_end and not shows:
             return ids, patterns
-        pairs = set(zip(ids.tolist(), patterns.tolist(), strict=True))
-        pairs.update((token, pattern) for token in self._ends.ids.tolist() for pattern in at_end)
-        pairs.update((i, p) for i in shown for p in bound.matcher.completes(position, i, last=True))
-        return np.array([i for i, _ in pairs], dtype=np.int32), np.array([p for _, p in pairs], dtype=np.int32)
+        found = [(ids, patterns), (np.tile(self._ends.ids, len(at_end)), np.repeat(at_end, len(self._ends.ids)))]
+        if shows:
+            more, by = bound.pairs(position, True)
+            mine = np.isin(more, self._ends.shown)
+            found.append((more[mine], by[mine]))
+        return distinct_pairs([(i.astype(np.int64), p.astype(np.int64)) for i, p in found])
 
     # -- what a choice changes -------------------------------------------------------------------------------------
 

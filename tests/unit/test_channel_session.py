@@ -194,9 +194,11 @@ def test_a_rule_in_shadow_beside_a_bias_of_the_answer() -> None:
     """What an engine reads of the biases follows the channel, also where a rule in shadow is watched beside it."""
     rules = make_reasoning(Rule(BiasPlan(((A, 2.0),)), "answer"), ban_ids(B))
     session = start(in_shadow(rules, {1}), SHOWN, [OPEN])
-    assert not session.has_bias and session.biases() == {}
+    assert not session.has_bias
+    assert session.biases() == {}
     session.advance(CLOSE)
-    assert session.has_bias and session.biases() == {A: 2.0}
+    assert session.has_bias
+    assert session.biases() == {A: 2.0}
     session.advance(B)
     assert session.masked_choices == 0
 

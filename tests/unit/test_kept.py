@@ -33,6 +33,15 @@ def test_bytes_are_bounded_and_shared_arrays_count_once() -> None:
     assert set(kept) == {6}
 
 
+def test_what_is_held_beside_arrays_counts() -> None:
+    kept: Kept[int, str] = Kept(most_bytes=1000)
+    for i in range(9):
+        kept.keep(i, "", nbytes=300)
+        assert len(kept) <= 3
+    kept.keep(9, "", nbytes=5000)
+    assert set(kept) == {9}
+
+
 def test_masks_as_long_as_the_vocabulary_do_not_fill_the_memory() -> None:
     """Inside each exception nearly all tokens are masked, and every place of it has a mask of its own."""
     rng = random.Random(1)
