@@ -18,6 +18,12 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="policyengine")
+    except OSError as error:  # a full disk behind stdout; what files commands cannot read or write, they say themselves
+        import typer
+
+        about = f": {error.filename}" if error.filename else ""
+        typer.echo(f"error: {error.strerror or error}{about}", err=True)
+        sys.exit(FAILED)
     except Exception:
         # 1 would read as "findings": an error of ours is none.
         traceback.print_exc()

@@ -149,6 +149,8 @@ def _tell(mended: Mended) -> None:
 
 def _is_coloured() -> bool:
     """Whether a terminal shows the text, and its user has not asked for plain text (no-color.org)."""
+    if sys.stdout is None:  # closed by who started the command
+        return False
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -85,9 +85,12 @@ class NoPoliciesFound(PolicyError):  # noqa: N818  it says what happened; "error
 
 
 def quoted(text: str) -> str:
-    """What a user wrote, in backticks: cut where it is long, characters that would not show as escapes."""
+    """What a user wrote, in backticks: cut where it is long, characters that would not show as escapes.
+
+    So are its own backticks: in Markdown they would end it, and the rest would be markup.
+    """
     cut = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-    return "`" + visible(cut) + "`"
+    return "`" + visible(cut).replace("`", "\\x60") + "`"
 
 
 def visible(text: str) -> str:

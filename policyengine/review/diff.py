@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
+from policyengine.language.diagnostics import quoted
 from policyengine.review import diff_bans, diff_fields
-from policyengine.review.diff_edits import edits, in_backticks, pattern_notes
+from policyengine.review.diff_edits import edits, pattern_notes
 from policyengine.review.diff_model import Comparison, Detail, Difference, Direction, Example, Place
 from policyengine.review.diff_patterns import Part, Plain, parts_of
 from policyengine.runtime.program import BanPlan, BiasPlan, ForcePlan, Param, Program, RulePlan, Use, WhenPlan
@@ -115,7 +116,7 @@ def _rule_details(base: Side, head: Side, was: str, name: str) -> tuple[list[Det
         following: tuple[Use, ...] = ("after",)
         led = [parts_of(side.program, side.rules[one], following) for side, one in ((base, was), (head, name))]
         if not _same(*led):
-            names = [in_backticks(phrase) if phrase else "none" for phrase in (old.body.after, new.body.after)]
+            names = [quoted(phrase) if phrase else "none" for phrase in (old.body.after, new.body.after)]
             details.append(Detail("after", "changed", f"after: {' → '.join(names)}"))
     return details, []
 
@@ -246,7 +247,7 @@ def _project(old: Program, new: Program) -> Iterator[Difference]:
         details.append(Detail("max_hold", "changed", f"max_hold: {old.max_hold:,} → {new.max_hold:,}"))
     if old.reasoning != new.reasoning:
         was, now = (f"{r.start} … {r.end}" if r else "none" for r in (old.reasoning, new.reasoning))
-        details.append(Detail("reasoning", "changed", f"reasoning: {in_backticks(was)} → {in_backticks(now)}"))
+        details.append(Detail("reasoning", "changed", f"reasoning: {quoted(was)} → {quoted(now)}"))
     details += diff_fields.others(
         old, new, {"policies", "rules", "components", "max_hold", "digest", "parse_request", "reasoning"}
     )

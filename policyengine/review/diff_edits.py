@@ -44,14 +44,9 @@ def pattern_notes(base: Sequence[Part], head: Sequence[Part]) -> Iterator[str]:
 def _came_and_went(what: str, old: set[str], new: set[str]) -> Iterator[str]:
     for word, texts in (("added", new - old), ("removed", old - new)):
         if texts:
-            first = ", ".join(map(in_backticks, sorted(texts)[:_SHOWN]))
+            first = ", ".join(map(quoted, sorted(texts)[:_SHOWN]))
             more = f" and {len(texts) - _SHOWN:,} more" if len(texts) > _SHOWN else ""
             yield f"{what} {word}: {first}{more}"
-
-
-def in_backticks(text: str) -> str:
-    """What a user wrote, with backticks of its own as escapes, so that it stays whole in Markdown."""
-    return "`" + quoted(text)[1:-1].replace("`", "\\x60") + "`"
 
 
 def _options(base: Part, head: Part) -> Iterator[str]:
@@ -82,4 +77,4 @@ def _normalize(spec: FoldSpec) -> str:
     return ", ".join(word for name, word in _STEPS.items() if getattr(spec, name))
 
 
-__all__ = ["edits", "in_backticks", "pattern_notes"]
+__all__ = ["edits", "pattern_notes"]

@@ -10,7 +10,7 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any
 
-from policyengine.review.diff_edits import in_backticks
+from policyengine.language.diagnostics import quoted
 from policyengine.review.diff_model import Detail, Direction
 from policyengine.runtime.program import (
     AllowPlan,
@@ -110,9 +110,9 @@ def policy_details(old: PolicyPlan, new: PolicyPlan) -> list[Detail]:
     before, after = ({p.name: p for p in policy.parameters} for policy in (old, new))
     for name in sorted(before.keys() | after.keys()):
         if name not in after:
-            found.append(Detail("parameters", "changed", f"parameter {in_backticks(name)} removed"))
+            found.append(Detail("parameters", "changed", f"parameter {quoted(name)} removed"))
         elif name not in before:
-            found.append(Detail("parameters", "changed", f"parameter {in_backticks(name)} added"))
+            found.append(Detail("parameters", "changed", f"parameter {quoted(name)} added"))
         else:
             found += _parameter(before[name], after[name])
     return found + others(old, new, {"name", "file", "description", "owner", "activation", "targets", "parameters"})
@@ -123,7 +123,7 @@ def _parameter(old: ParameterPlan, new: ParameterPlan) -> list[Detail]:
     for field in fields(ParameterPlan):
         before, after = getattr(old, field.name), getattr(new, field.name)
         if before != after and field.name not in ("name", "description"):
-            what = f"parameter {in_backticks(old.name)}, {field.name}"
+            what = f"parameter {quoted(old.name)}, {field.name}"
             found.append(Detail("parameters", "changed", f"{what}: {_value(before)} → {_value(after)}"))
     return found
 
@@ -216,7 +216,7 @@ def weights(
         a, b = old.get(key), new.get(key)
         if a == b:
             continue
-        name = f"{what} {in_backticks(names[key]) if key in names else key}"
+        name = f"{what} {quoted(names[key]) if key in names else key}"
         if a is None or b is None:
             was = f"{name}: {'added, ' + _value(b) if a is None else 'removed, was ' + _value(a)}"
             found.append(Detail("bias", "stronger" if a is None else "weaker", was))
@@ -267,7 +267,7 @@ def _value(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, str):
-        return in_backticks(value)
+        return quoted(value)
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, tuple):

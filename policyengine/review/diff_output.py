@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from policyengine.automata.unicode_data import is_invisible
 from policyengine.language.diagnostics import visible
+from policyengine.lint.formats.markdown import cell, code
 from policyengine.review.diff_corpus import Replay, Seen
 from policyengine.review.diff_model import CHANGES, Change, Comparison, Detail, Difference, Example
 
@@ -92,8 +94,13 @@ def _wrapped(line: str, first: str, rest: str) -> list[str]:
 def witness(of: str) -> str:
     """A text in backticks, to the character: marks that would sit on others, and what does not show, as escapes."""
     cut = of if len(of) <= _WITNESS else of[: _WITNESS - 1] + "…"
-    plain = "".join(f"\\u{ord(ch):04x}" if unicodedata.category(ch).startswith("M") else ch for ch in cut)
+    plain = "".join(f"\\u{ord(ch):04x}" if _would_not_show(ch) else ch for ch in cut)
     return f"`{visible(plain)}`"
+
+
+def _would_not_show(ch: str) -> bool:
+    """Whether it is a mark, or one of the letters that take no place (U+115F, U+3164), by itself."""
+    return unicodedata.category(ch).startswith("M") or (ch.isprintable() and is_invisible(ord(ch)))
 
 
 def _replay_lines(replay: Replay) -> Iterator[str]:
@@ -131,30 +138,30 @@ def markdown(found: Comparison, replay: Replay | None) -> str:
         names = ", ".join(f"`{name}`" for name in same[:_FOLDED]) + (" and others" if len(same) > _FOLDED else "")
         parts.append(_folded(f"{count} that {verb} the same, proven", names))
     if found.edited:
-        parts.append(_folded("Edited, and changes nothing", "\n".join(f"- {_cell(one)}" for one in found.edited)))
+        parts.append(_folded("Edited, and changes nothing", "\n".join(f"- {cell(one)}" for one in found.edited)))
     if replay is not None:
         parts.append(_corpus(replay))
-    parts.append(f"<sub>{_html(found.base)} → {_html(found.head)}</sub>")
+    parts.append(f"<sub>{cell(found.base)} → {cell(found.head)}</sub>")
     return "\n\n".join(parts) + "\n"
 
 
 def _rows(one: Difference) -> Iterator[tuple[str, str, str, str]]:
     place = one.head or one.base
-    name = f"`{one.name}`" + (f"<br>{_html(str(place))}" if place else "")
+    name = f"`{one.name}`" + (f"<br>{cell(str(place))}" if place else "")
     first = f"{_SIGNS[one.change]} {_WORDS[one.change]}" if one.change != "same" else "renamed"
     cells: list[tuple[str, str]] = []
     if one.was is not None:
         cells.append((f"was `{one.was}`; does the same", ""))
     for detail in one.details:
-        said = _cell(detail.text)
+        said = cell(detail.text)
         example = detail.example
         if example is not None and example.elsewhere:
-            said += f"<br>{_cell(_elsewhere(detail, example))}"
+            said += f"<br>{cell(_elsewhere(detail, example))}"
         cells.append((said, _code(example.text) if example is not None else ""))
     cells += [(_unproven(direction), "") for direction in one.unproven]
     if one.notes:
         said, shown = cells[-1]
-        cells[-1] = f"{said}<br><sub>{_cell('; '.join(one.notes))}</sub>", shown
+        cells[-1] = f"{said}<br><sub>{cell('; '.join(one.notes))}</sub>", shown
     for at, (said, shown) in enumerate(cells):
         yield (first, name, said, shown) if at == 0 else ("", "", said, shown)
 
@@ -168,24 +175,8 @@ def _folded(summary: str, body: str) -> str:
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
 
 
-def _cell(said: str) -> str:
-    return said.replace("|", "\\|").replace("\n", " ")
-
-
-def _html(said: str) -> str:
-    return said.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
-
-
 def _code(of: str) -> str:
-    """A text as code, whatever it holds."""
-    inner = witness(of)[1:-1]
-    fence = "`" * (max((len(run) for run in _runs(inner)), default=0) + 1)
-    pad = " " if fence != "`" or (inner.startswith(" ") and inner.endswith(" ")) else ""
-    return _cell(f"{fence}{pad}{inner}{pad}{fence}")
-
-
-def _runs(of: str) -> Iterator[str]:
-    yield from filter(None, "".join(ch if ch == "`" else " " for ch in of).split(" "))
+    return cell(code(witness(of)[1:-1]))
 
 
 def _corpus(replay: Replay) -> str:

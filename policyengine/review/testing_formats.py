@@ -139,15 +139,16 @@ def markdown(run: Run) -> str:
             lines.append(f"| {' | '.join(map(cell, (where, with_pieces, expected, actual)))} |")
     todo = [result for result in run.results if result.outcome == "todo"]
     if todo:
-        lines += ["", *(f"- todo {one.ready.test.id} ({one.ready.place}): {visible(one.todo or '')}" for one in todo)]
+        said = (f"todo {one.ready.test.id} ({one.ready.place}): {visible(one.todo or '')}" for one in todo)
+        lines += ["", *(f"- {cell(one)}" for one in said)]
     return "\n".join([*lines, "", *_markdown_end(run)]) + "\n"
 
 
 def _markdown_end(run: Run) -> Iterator[str]:
     first, *rest = summary(run)
-    yield first
+    yield cell(first)
     for line in rest:
-        yield f"- {line.strip()}"
+        yield f"- {cell(line.strip())}"
 
 
 FORMATS: Mapping[str, Callable[[Run], str]] = {

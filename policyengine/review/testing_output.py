@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from policyengine.language.diagnostics import visible
+from policyengine.lint.formats.markdown import code
 from policyengine.review.testing import Outcome, Problem, Result
 from policyengine.review.testing_coverage import Coverage
 
@@ -83,7 +84,7 @@ def details(result: Result) -> Iterator[str]:
         expected, actual = both(problem)
         yield f"{name}expected {expected}"
         yield f"{' ' * 8}got      {actual}"
-    yield f"text    {_code(_cut(visible(_text(result)), 0))}"
+    yield f"text    {code(_cut(visible(_text(result)), 0))}"
 
 
 def summary(run: Run) -> Iterator[str]:
@@ -128,7 +129,7 @@ def both(problem: Problem) -> tuple[str, str]:
         return _cut(visible(problem.expected), 0), _cut(visible(problem.actual), 0)
     shown = visible(problem.expected), visible(problem.actual)
     at = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*shown, strict=False)))
-    expected, actual = (_code(_cut(one, at)) if one else "nothing" for one in shown)
+    expected, actual = (code(_cut(one, at)) if one else "nothing" for one in shown)
     return expected, actual
 
 
@@ -143,7 +144,7 @@ def _cut(shown: str, at: int) -> str:
 
 def pieces(problem: Problem) -> str:
     """The last chunks or tokens with which a problem shows."""
-    parts = [_code(_cut(visible(piece_text(piece)), 0)) for piece in problem.pieces or ()]
+    parts = [code(_cut(visible(piece_text(piece)), 0)) for piece in problem.pieces or ()]
     ids = [str(i) for i in problem.ids]
     left_out = len(parts) - _PIECES
     head = f"… {left_out} before, " if left_out > 0 else ""
@@ -159,10 +160,6 @@ def piece_text(piece: str | bytes) -> str:
 def _text(result: Result) -> str:
     case = result.ready.test.case
     return case.text if case.text is not None else "".join(case.chunks or ())
-
-
-def _code(shown: str) -> str:
-    return f"`` {shown} ``" if "`" in shown else f"`{shown}`"
 
 
 def _plural(number: int, one: str, many: str) -> str:

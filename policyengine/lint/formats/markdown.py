@@ -8,7 +8,8 @@ from policyengine.language.diagnostics import Diagnostic, Severity
 from policyengine.lint.formats import summary
 from policyengine.lint.run import SEVERITIES, Result
 
-_PLAIN = re.compile(r"[*_<\[~]")
+_CODE = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", re.DOTALL)
+_MARKUP = re.compile(r"[\\`*_<\[~&|]")
 _MOST = 100  # rows; a comment of GitHub has 65,536 characters
 
 
@@ -25,13 +26,26 @@ def write(result: Result, level: Severity) -> str:
 
 
 def _row(one: Diagnostic) -> str:
-    where = f"`{one.span.file}:{one.span.line}`"
+    where = code(f"{one.span.file}:{one.span.line}")
     kind = f"{one.severity} {one.code} {one.name}"
     return f"| {kind} | {cell(where)} | {cell(one.message)} | {cell(one.help or '')} |"
 
 
+def code(text: str) -> str:
+    """A text of one line as code, whatever it holds."""
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    pad = " " if fence != "`" or (text.startswith(" ") and text.endswith(" ")) else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
 def cell(text: str) -> str:
-    """Text that stays in its cell and makes no markup but for code in backticks."""
-    parts = text.replace("|", "\\|").split("`")
-    parts[::2] = [_PLAIN.sub(r"\\\g<0>", part) for part in parts[::2]]
-    return "`".join(parts).replace("\n", "<br>")
+    """Text that stays in its cell and makes no markup but for code in backticks, and calls nobody."""
+    parts, last = [], 0
+    for found in _CODE.finditer(text):
+        parts += [_plain(text[last : found.start()]), found[0].replace("|", "\\|")]
+        last = found.end()
+    return "".join([*parts, _plain(text[last:])]).replace("\n", "<br>")
+
+
+def _plain(text: str) -> str:
+    return _MARKUP.sub(r"\\\g<0>", text).replace("@", "@<!-- -->")

@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from policyengine.lint.formats import FORMATS
+from policyengine.lint.formats.markdown import cell
 from policyengine.lint.formats.text import painted
 from tests.unit.cli.conftest import BAN, Run, Write
 
@@ -355,6 +356,28 @@ def test_markdown_keeps_a_user_text_in_its_cell(run: Run, write: Write) -> None:
     (row,) = [line for line in run("check", folder, "--format", "markdown").out.splitlines() if "PE102" in line]
     assert "`X \\| <b>y` is the same as `x \\| <b>y`" in row
     assert len(re.findall(r"(?<!\\)\|", row)) == 5
+
+
+def test_a_backtick_in_a_phrase_ends_no_code(run: Run, write: Write) -> None:
+    """What stands behind it would be markup, and call the people whose names it holds."""
+    folder = write(a="rules: {r: {ban: {phrases: ['x` @all [a](b) <b>', 'X` @all [a](b) <b>']}}}\n")
+    (row,) = [line for line in run("check", folder, "--format", "markdown").out.splitlines() if "PE102" in line]
+    assert "`X\\x60 @all [a](b) <b>` is the same as `x\\x60 @all [a](b) <b>` in the rule `r`" in row
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a `b` c", "a `b` c"),
+        ("*a* `*b*` [c](d) <e> \\<", r"\*a\* `*b*` \[c](d) \<e> \\\<"),
+        ("`` a`*b* `` *c*", r"`` a`*b* `` \*c\*"),
+        ("`a `` *b*", r"\`a \`\` \*b\*"),  # no code: the runs are of different lengths
+        ("@a `@b`", "@<!-- -->a `@b`"),
+        ("a|b `c|d`\ne", r"a\|b `c\|d`<br>e"),
+    ],
+)
+def test_markdown_outside_code_is_literal(text: str, shown: str) -> None:
+    assert cell(text) == shown
 
 
 # -- for people -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import policyengine as pe
 from tests.unit.cli.conftest import BAN, Run, Write
 
@@ -37,6 +39,16 @@ def test_a_terminal_without_unicode_is_no_reason_to_fail(write: Write, tmp_path:
     done = subprocess.run(command, capture_output=True, check=False, env=environment)
     assert done.returncode == 2
     assert b"did you mean `phrases`?" in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+@pytest.mark.parametrize(("ending", "code"), [(">/dev/full", 2), (">&-", 0)])
+def test_a_stdout_that_takes_nothing_is_no_crash(write: Write, ending: str, code: int) -> None:
+    command = f'"$0" -m policyengine check "$1" {ending}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, str(write(a=BAN))], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, "error: No space left on device\n" if code else "")
 
 
 def test_importing_the_package_and_asking_for_the_version_is_cheap() -> None:

@@ -89,6 +89,20 @@ def test_formats(form: str, sides: Path, run: Run) -> None:
     assert result.out == golden.read_text(encoding="utf-8")
 
 
+def test_a_file_name_is_no_markup(sides: Path, run: Run) -> None:
+    (sides / "head" / "names.yaml").rename(sides / "head" / "[x](y) @all `*a*.yaml")
+    shown = run("diff", "base", "head", "--format", "markdown").out
+    assert r"head/\[x](y) @<!-- -->all \`\*a\*.yaml:" in shown
+    assert "[x](y) @all" not in shown.replace("\\[", "[")
+
+
+def test_a_letter_that_does_not_show_is_an_escape(sides: Path, run: Run) -> None:
+    rule = "version: 1\npolicy: p\nrules: {r: {ban: {phrases: [full], normalize: [%s]}}}\n"
+    for name, steps in (("base", "nfkc, invisible"), ("head", "nfkc")):
+        (sides / name / "names.yaml").write_text(rule % steps)
+    assert "newly catches: `x\\u115ffull`" in run("diff", "base", "head").out
+
+
 def test_a_terminal_of_80_columns_is_enough(sides: Path, run: Run) -> None:
     assert max(map(len, run("diff", "base", "head").out.splitlines())) <= 80
 
