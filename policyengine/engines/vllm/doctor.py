@@ -146,6 +146,7 @@ def _settings(facts: Facts, runner: Runner) -> Settings:
     if asynchronous is None:
         asynchronous = facts.device != "cpu" and _stages(facts) == 1
     overrides = facts.setting("hf-overrides")
+    active = _active(facts)
     diffusion = any("canvas_length" in one for one in (facts.model, overrides) if isinstance(one, Mapping))
     return Settings(
         version=facts.version,
@@ -156,7 +157,9 @@ def _settings(facts: Facts, runner: Runner) -> Settings:
         speculative=_is_speculative(facts),
         async_scheduling=bool(asynchronous),
         # A class that is loaded in no way is told of by `_activation`.
-        named=bool(_named(facts)) or "installed" not in _active(facts),
+        named=bool(_named(facts)) or "installed" not in active,
+        listed="installed" not in active or "named" in active,
+        elsewhere=_is_elsewhere(facts),
         rust_frontend=is_on(facts.environment.get("VLLM_USE_RUST_FRONTEND")),
     )
 
@@ -222,6 +225,12 @@ def _source(facts: Facts) -> str:
 
 def _is_speculative(facts: Facts) -> bool:
     return any(facts.setting(name) for name in _SPECULATIVE) or "speculators_config" in facts.model
+
+
+def _is_elsewhere(facts: Facts) -> bool:
+    backends = (facts.setting("distributed-executor-backend"), facts.setting("data-parallel-backend"))
+    nodes = facts.setting("nnodes") or facts.setting("n")
+    return "ray" in backends or nodes not in (None, "1", 1)
 
 
 def _speculative_method(facts: Facts) -> str | None:

@@ -11,7 +11,7 @@ import functools
 from importlib import import_module
 from typing import Any
 
-from policyengine.engines.vllm.refusals import refusal
+from policyengine.engines.vllm.refusals import Runner, refusal
 from policyengine.runtime.errors import BindError
 
 _MODULE, _CLASS, _METHOD = "vllm.engine.arg_utils", "EngineArgs", "create_engine_config"
@@ -46,7 +46,8 @@ def watch(package: str) -> None:
 
 def refuse(vllm_config: Any, package: str) -> None:
     """Raise BindError if installed policies would not run under this configuration."""
-    found = refusal(vllm_config, "v2" if vllm_config.use_v2_model_runner else "v1")
+    runner: Runner = "v2" if vllm_config.use_v2_model_runner else "v1"
+    found = refusal(vllm_config, runner, f"{package}.vllm:PolicyLogitsProcessor")
     if found is not None:
         raise BindError(
             f"the policies of `{package}` are installed, and would not run on this engine: {found}. To start without "

@@ -35,7 +35,9 @@ class Settings:
     """What decides whether vLLM runs a custom logits processor.
 
     version: vLLM's own; "" if it does not say. device: vLLM's name of the platform ("cuda", "cpu", "tpu").
-    named: whether any logits processor is named in the configuration. allowed: the value of `ALLOW`.
+    named: whether any logits processor is named in the configuration; listed: whether the bundle's own is, or arrived
+    where it is needed. elsewhere: whether workers may run in an environment that this process did not give them.
+    allowed: the value of `ALLOW`.
     """
 
     version: str
@@ -46,13 +48,18 @@ class Settings:
     speculative: bool = False
     async_scheduling: bool = False
     named: bool = True
+    listed: bool = True
+    elsewhere: bool = False
     rust_frontend: bool = False
     allowed: str = ""
 
 
-def refusal(vllm_config: Any, runner: Runner) -> Refusal | None:
-    """The first thing that keeps policies from holding under a configuration, in this model runner; None if nothing."""
-    return next(iter(refusals(_settings(vllm_config, runner))), None)
+def refusal(vllm_config: Any, runner: Runner, installed: str = "") -> Refusal | None:
+    """The first thing that keeps policies from holding under a configuration, in this model runner; None if nothing.
+
+    installed: the class (`module:Class`) that is found by an entry point here; "" where it is already constructed.
+    """
+    return next(iter(refusals(_settings(vllm_config, runner, installed))), None)
 
 
 def refusals(settings: Settings) -> list[Refusal]:
@@ -61,11 +68,14 @@ def refusals(settings: Settings) -> list[Refusal]:
     return [one for one in found if one is not None]
 
 
-def _settings(vllm_config: Any, runner: Runner) -> Settings:
+def _settings(vllm_config: Any, runner: Runner, installed: str) -> Settings:
     from vllm.platforms import current_platform
     from vllm.version import __version__
 
     model = vllm_config.model_config
+    names = [
+        one if isinstance(one, str) else f"{one.__module__}:{one.__qualname__}" for one in model.logits_processors or ()
+    ]
     return Settings(
         version=__version__,
         runner=runner,
@@ -74,10 +84,18 @@ def _settings(vllm_config: Any, runner: Runner) -> Settings:
         diffusion=bool(getattr(model, "is_diffusion", False)),
         speculative=vllm_config.speculative_config is not None,
         async_scheduling=bool(vllm_config.scheduler_config.async_scheduling),
-        named=bool(model.logits_processors),
+        named=bool(names),
+        listed=not installed or installed in names,
+        elsewhere=_is_elsewhere(getattr(vllm_config, "parallel_config", None)),
         rust_frontend=is_on(os.environ.get("VLLM_USE_RUST_FRONTEND")),
         allowed=os.environ.get(ALLOW, ""),
     )
+
+
+def _is_elsewhere(parallel: Any) -> bool:
+    """Whether vLLM's `ParallelConfig` has Ray start workers, or engines, or spreads one engine over machines."""
+    by_ray = getattr(parallel, "use_ray", False) or getattr(parallel, "data_parallel_backend", "") == "ray"
+    return bool(by_ray) or getattr(parallel, "nnodes", 1) > 1
 
 
 def is_on(value: str | None) -> bool:
@@ -145,6 +163,16 @@ def _unknown_tokens(settings: Settings) -> Refusal | None:
     )
 
 
+def _elsewhere(settings: Settings) -> Refusal | None:
+    if settings.listed or not settings.elsewhere:
+        return None
+    return Refusal(
+        "workers-not-told",
+        "workers that Ray or another machine starts look for entry points in an environment of their own",
+        "add --logits-processors (or use the --config file of the artifacts): a worker without the package then stops",
+    )
+
+
 def _rust_frontend(settings: Settings) -> Refusal | None:
     if not settings.rust_frontend:
         return None
@@ -159,6 +187,7 @@ _CHECKS: tuple[Callable[[Settings], Refusal | None], ...] = (
     _diffusion,
     _speculative,
     _unknown_tokens,
+    _elsewhere,
     _rust_frontend,
 )
 

@@ -195,4 +195,21 @@ CODES: tuple[Code, ...] = (
         bad=_command("PYTHONPATH=old vllm serve MODEL --config build/vllm/config.yaml"),
         good=_command(_START),
     ),
+    Code(
+        "PE235",
+        "workers-not-told",
+        "error",
+        "policies that are installed and not named, where workers start in an environment of their own",
+        """Ray does not give the PYTHONPATH of the server to its workers before they start, and another machine has its
+        own. A worker that does not find the package there finds no entry point either, and runs without the policies. A
+        class that is named and cannot be imported stops the worker. Name it as well.""",
+        bad=(
+            _INSTALLED,
+            *_command(
+                "PYTHONPATH=build vllm serve MODEL --logprobs-mode processed_logprobs "
+                "--distributed-executor-backend ray"
+            ),
+        ),
+        good=(_INSTALLED, *_command(f"{_START} --distributed-executor-backend ray")),
+    ),
 )

@@ -26,6 +26,8 @@ def checks(model: str) -> dict[str, Any]:
     from vllm.v1.sample.logits_processor import BatchUpdate, build_logitsprocs
     from vllm.v1.worker.gpu.sample.logits_processor.loader import _load_v2_logitsprocs
 
+    from policyengine.engines.vllm.guard import refuse
+
     found: dict[str, Any] = {}
 
     def made(**settings: Any) -> Any:
@@ -47,6 +49,15 @@ def checks(model: str) -> dict[str, Any]:
         vllm.plugins.plugins_loaded = False
         vllm.plugins.load_general_plugins()
     found["wrapped once"] = EngineArgs.create_engine_config is watched
+    config = made()
+    config.parallel_config.nnodes = 2
+    for name, processors in {"elsewhere": None, "elsewhere, named": [NAME]}.items():
+        config.model_config.logits_processors = processors
+        try:
+            refuse(config, "policy_bundle")
+            found[name] = "starts"
+        except ValueError as error:
+            found[name] = str(error)
     version, vllm.version.__version__ = vllm.version.__version__, "0.99.0"
     start("unknown version")
     vllm.version.__version__ = version

@@ -122,6 +122,13 @@ def test_what_compile_writes_holds_in_both_runners() -> None:
         ("", {**ALONE, "config": {**MODE, "async-scheduling": False}, "environment": V1}, []),
         ("", {**ALONE, "triton": False, "device": "cpu"}, []),
         ("", {"entry_points": INSTALLED, "environment": V1}, []),
+        ("--distributed-executor-backend ray", {}, []),
+        ("--distributed-executor-backend ray", ALONE, ["workers-not-told"]),
+        ("--data-parallel-backend ray", ALONE, ["workers-not-told"]),
+        ("--nnodes 2", ALONE, ["workers-not-told"]),
+        ("--nnodes=1", ALONE, []),
+        ("--distributed-executor-backend ray", {"entry_points": INSTALLED}, []),
+        ("--distributed-executor-backend ray --logits-processors a.b:C", {**ALONE}, ["workers-not-told"]),
         # filters and front ends
         ("", {"entry_points": INSTALLED, "environment": {"VLLM_PLUGINS": "other"}}, ["plugin-filtered"]),
         ("", {"entry_points": INSTALLED, "environment": {"VLLM_PLUGINS": ""}}, ["plugin-filtered"]),

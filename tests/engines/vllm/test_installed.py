@@ -65,6 +65,8 @@ def test_vllm_finds_it_guards_it_and_runs_it_once(tiny_model: Path, build: Path,
     }.items():
         assert found[name].startswith("BindError: the policies of `policy_bundle` are installed")
         assert reason in found[name]
+    assert "environment of their own" in found["elsewhere"]
+    assert found["elsewhere, named"] == "starts"
     assert found["wrapped once"]
     # Named and installed, the class is loaded twice in both model runners, and acts once.
     assert (found["in V1"], found["in V2"]) == (2, 2)

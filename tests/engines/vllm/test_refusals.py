@@ -37,6 +37,7 @@ def test_nothing_is_refused_where_policies_hold() -> None:
         (Settings("0.32.0", "v2", diffusion=True), "diffusion-model", "another model"),
         (Settings("0.32.0", "v1", speculative=True), "speculative-decoding", "--speculative-config"),
         (Settings("0.32.0", "v1", async_scheduling=True, named=False), "tokens-not-told", "--no-async-scheduling"),
+        (Settings("0.32.0", "v2", listed=False, elsewhere=True), "workers-not-told", "--logits-processors"),
         (Settings("0.32.0", "v2", rust_frontend=True), "requests-not-checked", "VLLM_USE_RUST_FRONTEND"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -69,6 +69,7 @@ PUBLISHED = {
     "PE232": "plugin-filtered",
     "PE233": "requests-not-checked",
     "PE234": "other-build",
+    "PE235": "workers-not-told",
 }
 
 
