@@ -31,15 +31,24 @@ class Mask:
     """The ids that a row may not choose, in parts that may overlap. Shared between rows and steps; read-only.
 
     parts: int32 arrays. wide: the same ids as int64, which numpy indexes without a copy; filled where they are written
-    on the host. kept: what holds the long ones of them, so that other masks with the same parts share them.
+    on the host. kept: what holds the long ones of them, so that other masks with the same parts share them. placed:
+    where they are on the device; `kernel_tables` fills it and alone reads it.
     """
 
-    __slots__ = ("kept", "parts", "wide")
+    __slots__ = ("kept", "parts", "placed", "wide")
 
     def __init__(self, parts: tuple[Ids, ...]) -> None:
         self.parts = parts
         self.wide: tuple[Wide, ...] | None = None
         self.kept: tuple[WidePart, ...] = ()
+        self.placed: Placed | None = None
+
+
+class Placed(NamedTuple):
+    """Where a mask is. segments: int32 [2 x parts], a place and a length each. epoch: as long as the tables have it."""
+
+    epoch: int
+    segments: Ids
 
 
 class WidePart:

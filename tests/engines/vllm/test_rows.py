@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from vllm.v1.sample.logits_processor import BatchUpdate
@@ -14,7 +13,7 @@ import policyengine as pe
 from policyengine.engines.vllm import edits as edits_module
 from policyengine.engines.vllm.rows import UnknownTokenError
 from policyengine.runtime.program import ForcePlan, Param, ParameterPlan
-from tests.engines.vllm.batches import CPU, RICE, VOCABULARY, added, bind, new_batch, possible, random_logits, sampling
+from tests.engines.vllm.batches import RICE, VOCABULARY, added, bind, new_batch, possible, random_logits, sampling
 from tests.engines.vllm.programs import EOS, OTHER_END, WIDTH, avoid, policy, program
 
 
@@ -133,21 +132,6 @@ def test_shared_masks_over_scattered_rows(on_host: bool, monkeypatch: pytest.Mon
         assert gone == ([5, 7, 11] if i in chosen else [])
         left = possible(after[i])
         assert torch.equal(after[i, left], before[i, left])
-
-
-def test_parts_stay_on_the_device_within_a_bound() -> None:
-    """The cache holds the most recent arrays, by identity, and lets older ones go."""
-    cache = edits_module.PartCache(CPU, most_ids=100)
-    parts = [np.arange(60, dtype=np.int32), np.arange(30, dtype=np.int32), np.arange(50, dtype=np.int32)]
-    first = cache.get(parts[0])
-    assert cache.get(parts[0]) is first
-    assert first.dtype == torch.int64
-    second = cache.get(parts[1])
-    cache.get(parts[2])
-    assert cache.get(parts[1]) is second
-    again = cache.get(parts[0])
-    assert again is not first
-    assert torch.equal(again, first)
 
 
 def test_force_by_parameter_is_idle_without_its_value() -> None:
