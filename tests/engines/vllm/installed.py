@@ -76,6 +76,16 @@ def checks(model: str) -> dict[str, Any]:
     found["bias"] = logits[0, 128].item()
     found["others"] = int(torch.count_nonzero(logits).item())
 
+    # Another worker of the same engine has a configuration of its own, and comes to the same.
+    (other,) = [
+        one
+        for one in build_logitsprocs(made(), torch.device("cpu"), False, False).all
+        if type(one).__name__ == "PolicyLogitsProcessor"
+    ]
+    other.update_state(update)
+    found["workers agree"] = torch.equal(other.apply(torch.zeros_like(logits)), logits)
+    found["needs other processes"] = torch.distributed.is_initialized()
+
     # What front ends do: look at requests, without a device or a configuration.
     cls = type(ours[0])
     found["pickled by name"] = pickle.loads(pickle.dumps(cls)) is cls

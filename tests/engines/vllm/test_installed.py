@@ -71,6 +71,8 @@ def test_vllm_finds_it_guards_it_and_runs_it_once(tiny_model: Path, build: Path,
     # Named and installed, the class is loaded twice in both model runners, and acts once.
     assert (found["in V1"], found["in V2"]) == (2, 2)
     assert (found["bias"], found["others"]) == (50.0, 1)
+    assert found["workers agree"]
+    assert not found["needs other processes"]
     assert found["pickled by name"]
     assert "min_len" in found["mistake"]
     assert not found["device used"]
