@@ -6,6 +6,7 @@ reported was confirmed by the automata of both sides; what was neither found nor
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -129,6 +130,9 @@ class _Side:
         if not self._shows(question, text):
             self.unsure = True  # an expression that is not regular catches it
             return
+        composed = unicodedata.normalize("NFC", text)  # the search reads `é` as two symbols; people write one character
+        if composed != text and self._shows(question, composed):
+            text = composed
         self.open = False
         words = (_LESS if self.direction == "weaker" else _MORE)[question]
         # That two matches became one is neither more nor less.

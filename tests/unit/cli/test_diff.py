@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -101,6 +102,17 @@ def test_a_letter_that_does_not_show_is_an_escape(sides: Path, run: Run) -> None
     for name, steps in (("base", "nfkc, invisible"), ("head", "nfkc")):
         (sides / name / "names.yaml").write_text(rule % steps)
     assert "newly catches: `x\\u115ffull`" in run("diff", "base", "head").out
+
+
+@pytest.mark.parametrize("phrase", ["café", "한국", "ガード", "Việt", "größer"])
+@pytest.mark.parametrize("more", ["", ", except: [x y]", ", gaps: letters"])
+def test_characters_are_whole(phrase: str, more: str, sides: Path, run: Run) -> None:
+    rule = "version: 1\npolicy: p\nrules: {r: {ban: {phrases: [bird%s]%s}}}\n"
+    for name, added in (("base", ""), ("head", f", {phrase}")):
+        (sides / name / "names.yaml").write_text(rule % (added, more))
+    shown = re.search("newly catches: `(.*)`", run("diff", "base", "head").out)
+    assert shown is not None
+    assert shown[1].casefold() == phrase.casefold()
 
 
 def test_a_terminal_of_80_columns_is_enough(sides: Path, run: Run) -> None:
