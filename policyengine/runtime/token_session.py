@@ -20,7 +20,6 @@ from policyengine.runtime.program import Request
 from policyengine.runtime.reasons import masking
 from policyengine.runtime.token_program import BoundComponent, TokenProgram, frozen_ids
 
-_NOTHING: tuple[Ints, ...] = ()
 _NO_BIASES = frozen_ids(()), np.zeros(0)
 
 
@@ -204,7 +203,8 @@ class TokenSession:
         """Whether these answers mask every id that stands for something."""
         parts, forced, only, stand_in = answers
         if forced is not None:
-            return any(holds(part, forced) for part in parts)
+            lost = any(bool((part == forced).any()) for part in parts)  # parts are in no order
+            return lost or (only is not None and not holds(only, forced))
         most = sum(map(len, parts)) + (0 if stand_in is None else len(stand_in.sources) + 1)
         if most < (self.program.n_real if only is None else len(only)):
             return False
@@ -254,6 +254,7 @@ class TokenSession:
         """Tell the token that was chosen. One that was masked is counted; raises ValueError outside the vocabulary."""
         if not 0 <= token_id < self._size:
             raise ValueError(f"token id {token_id} is outside the vocabulary of {self._size} ids")
+        is_way_out = self._is_way_out(token_id)
         wrong = token_id in self._ends.all and self._may_not_end(token_id)
         if self._banned:
             wrong = wrong or token_id in self._banned
@@ -269,7 +270,11 @@ class TokenSession:
             steps = zip(self._bias, self._bias_positions, strict=True)
             self._bias_positions = tuple(b.matcher.advance(p, token_id)[0] for b, p in steps)
         self.length += 1
-        self.masked_choices += wrong
+        self.masked_choices += wrong and not is_way_out
+
+    def _is_way_out(self, token_id: int) -> bool:
+        """Whether this is the EOS that is left where the rules leave nothing."""
+        return token_id == self.program.vocabulary.eos_token_ids[0] and self.leaves_nothing(self.answers())
 
     def choose(self, token_id: int) -> tuple[int, ...]:
         """`advance`; returns the rules (by rank) that mask the token, for one that was masked."""

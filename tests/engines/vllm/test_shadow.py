@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -163,6 +164,28 @@ def test_dead_ends_of_rules_that_act_have_names() -> None:
         assert possible(batch.apply(random_logits(1))[0]) == [EOS]
     assert batch.counters.rules.snapshot() == {name: Tally(outputs=1, dead_ends=2) for name in ("p/r0", "p/r1")}
     assert batch.counters.snapshot()["dead_ends"] == 2
+
+
+@pytest.mark.parametrize(
+    ("bodies", "chosen", "names"),
+    [
+        pytest.param([avoid(*range(2, 17)), MinTokensPlan(2)], [], ["p/r0", "p/r1"], id="too short, and all banned"),
+        pytest.param([AllowPlan(choices=("rice",)), ForcePlan(None, 8, 1)], [5], ["p/r1"], id="forced, and no choice"),
+    ],
+)
+def test_the_end_that_a_dead_end_leaves_overrules_nothing(
+    bodies: list[Any], chosen: list[int], names: list[str]
+) -> None:
+    """No one changed the logits behind the policies: the end was all that they left."""
+    policies = program([policy("p", "always")], [(0, body) for body in bodies])
+    batch, output = new_batch(bind(policies)), list(chosen)
+    batch.update(added((0, sampling(max_tokens=9), output)))
+    assert possible(batch.apply(random_logits(1))[0]) == [EOS]
+    output.append(EOS)
+    batch.update(BatchUpdate(0, [0], [], []))
+    assert batch.counters.rules.snapshot() == {name: Tally(outputs=1, dead_ends=1) for name in names}
+    counters = batch.counters.snapshot()
+    assert (counters["dead_ends"], counters["overruled"]) == (1, 0)
 
 
 def test_a_request_that_shadow_would_refuse_goes_on() -> None:
