@@ -44,6 +44,7 @@ class ChannelSession(TokenSession):
         self._markers, self._place = markers, START if reasoning is None else INSIDE if reasoning else AFTER
         self._heads: Heads = ()
         self._strayed = False  # a token that only a marker explains was chosen: the marker it must be
+        self._marks_end = markers.ids.intersection(ends.ids.tolist())
         super().__init__(program, request, ends)
         self.kind = self.kind, reasoning
 
@@ -89,7 +90,15 @@ class ChannelSession(TokenSession):
         if self._place.phase is not Phase.BLANK:
             return None
         leading = self._markers.leading(self._place)
+        if self._marks_end:  # a marker in pieces may not come to its end
+            leading = self._going_on(np.intersect1d(leading, self._markers.single(0)))
         return leading if len(leading) else None
+
+    def _going_on(self, ids: Ints) -> Ints:
+        """Those of a few ids that do not end the output: a marker that a client made an end of it leads nowhere."""
+        if not self._marks_end:
+            return ids
+        return self.program.shared_ids(frozenset(ids.tolist()) - self._marks_end)
 
     @property
     def forced(self) -> int | None:
@@ -103,7 +112,7 @@ class ChannelSession(TokenSession):
         """As in a session without channels; with what leads from one channel to the next, where that may be."""
         extra = self._alternatives()
         if self._place.phase is Phase.REASONING and self._course.may_leave(self._place.matched > 0):
-            extra = self._markers.exits(self._place, whole=not self._strayed)
+            extra = self._going_on(self._markers.exits(self._place, whole=not self._strayed))
         found = self._course.only(None if self.max_tokens is None else self.max_tokens - self.length, extra)
         if self._strayed and extra is not None:
             return extra if found is None else np.intersect1d(found, extra, assume_unique=True)

@@ -7,6 +7,7 @@ it as a token without text (a special token), that token is the marker as well.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,8 +49,14 @@ class TokenMarkers:
         self._leading: dict[tuple[bool, int], Ints] = {}
         self._exits: dict[tuple[bool, int, bool], Ints] = {}
         # With what their keys are the identities of.
-        self._others: dict[int, tuple[Ints, Ints]] = {}
+        self._others: Kept[int, tuple[Ints, Ints]] = Kept()
         self._without: Kept[tuple[int, int], tuple[Ints, Crossing, Ints]] = Kept()
+
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """All ids that may be a marker, or a part of one."""
+        pieces = (token for some in self._pieces for tokens in some.values() for token in tokens)
+        return frozenset((*self._whole[0], *self._whole[1], *pieces, *(i for i in self.silent if i is not None)))
 
     def single(self, which: int) -> list[int]:
         """The ids that are a marker (0: start, 1: end) by themselves."""
@@ -120,7 +127,7 @@ class TokenMarkers:
         if known is None:
             rest = np.setdiff1d(np.arange(len(self._texts), dtype=np.int32), ids)
             rest.flags.writeable = False
-            known = self._others[id(ids)] = ids, rest
+            known = self._others.keep(id(ids), (ids, rest), (ids, rest))
         return known[1]
 
     def without(self, part: Ints, crossing: Crossing) -> Ints:

@@ -222,6 +222,17 @@ def test_choices_of_the_answer(vocabulary: Vocabulary, opening: list[int], closi
     assert left(behind) == [EOS]
 
 
+def test_a_marker_that_ends_the_output_begins_no_reasoning() -> None:
+    """Else a client could name it, or a piece of it, as a stop id, and get an answer that is no choice."""
+    program = make_reasoning(choices("ab", channel="answer"))
+    for vocabulary in (SHOWN, HIDDEN):
+        assert left(start(program, vocabulary)) == [A, AB, OPEN, LT]
+        assert left(start(program, vocabulary, stop_token_ids=[OPEN])) == [A, AB]
+        assert left(start(program, vocabulary, stop_token_ids=[THINK])) == [A, AB, OPEN]
+    forced = make_reasoning(Rule(ForcePlan("b", None, "start"), "answer"))
+    assert left(start(forced, SHOWN, stop_token_ids=[OPEN])) == [B]
+
+
 def test_choices_of_the_reasoning() -> None:
     """Its end is where the end marker may come."""
     program = make_reasoning(choices("ab", channel="reasoning"))
