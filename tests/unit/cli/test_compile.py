@@ -444,3 +444,33 @@ def test_a_conflict_in_a_merged_file_is_shown_at_its_place(run: Run, write: Writ
     assert "error[PE209 config-conflict]" in result.err
     assert f"{mine}:2:22" in result.err
     assert "post_processor_hook: acme.Hook" in result.err
+
+
+# -- activation -------------------------------------------------------------------------------------------------------
+
+
+def test_activation_is_part_of_what_is_up_to_date(run: Run, write: Write, tmp_path: Path) -> None:
+    """Named by default; `--check` compares with the activation it is given."""
+    policies, build = write(a=BAN), tmp_path / "build"
+    installed = ("compile", policies, "-o", build, "--activate", "installed")
+    assert run("compile", policies, "-o", build, "--activate", "named").code == 0
+    assert run("compile", policies, "-o", build, "--check").code == 0
+    checked = run(*installed, "--check")
+    assert checked.code == 1
+    assert "entry_points.txt" in checked.out
+    assert not [path for path in files(build) if "entry_points" in path]
+    result = run(*installed)
+    assert result.code == 0
+    assert "every vLLM that has this folder on its path" in result.out
+    before = files(build)
+    assert run(*installed, "--check").code == 0
+    assert "up to date" in run(*installed).out
+    assert files(build) == before
+    assert run("compile", policies, "-o", build, "--check").code == 1
+
+
+def test_only_vllm_can_be_activated_by_installing(run: Run, write: Write, tmp_path: Path) -> None:
+    result = run("compile", write(a=BAN), "-o", tmp_path / "b", "--target", "trtllm", "--activate", "installed")
+    assert result.code == 2
+    assert "--target vllm" in result.err
+    assert not (tmp_path / "b").exists()
