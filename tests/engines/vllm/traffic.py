@@ -27,7 +27,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Ask:
-    """One request: what the client sends. `xargs` become vLLM's `extra_args`."""
+    """One request: what the client sends. `xargs` become vLLM's `extra_args`; greedy: the likeliest token each time."""
 
     seed: int
     xargs: dict[str, Any] | None = None
@@ -35,6 +35,7 @@ class Ask:
     chat: bool = False
     max_tokens: int = 40
     stop: tuple[str, ...] = ()
+    greedy: bool = False
 
 
 def answers(server: Server, asks: Iterable[Ask]) -> list[Answer]:
@@ -51,7 +52,7 @@ async def _answer(client: AsyncOpenAI, ask: Ask) -> Answer:
     common: dict[str, Any] = {
         "model": MODEL_NAME,
         "seed": ask.seed,
-        "temperature": 1,
+        "temperature": 0 if ask.greedy else 1,
         "max_tokens": ask.max_tokens,
         "extra_body": {"return_token_ids": not ask.chat} | ({"vllm_xargs": ask.xargs} if ask.xargs else {}),
     }
