@@ -12,6 +12,7 @@ ends in the base of that same context.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,6 +62,7 @@ def _join_matrix() -> Bools:
 
 
 JOINS = _join_matrix()
+_JOINS: list[list[bool]] = JOINS.tolist()  # for one at a time
 
 
 class PhraseAutomaton:
@@ -172,8 +174,8 @@ class PhraseAutomaton:
             else:
                 self.fail[states] = self.advance(self.fail[self._state(parents)], symbol)
         self._summarise(level_starts)
-        for array in (self.keys, self.context, self.depth, self.fail, self.live, self.has_now, self.has_waiting):
-            array.flags.writeable = False
+        for table in (self.keys, self.context, self.depth, self.fail, self.live, self.has_now, self.has_waiting):
+            table.flags.writeable = False
 
     @staticmethod
     def _state(nodes: Longs) -> Longs:
@@ -276,14 +278,10 @@ class PhraseAutomaton:
         return dict(zip(self.keys.tolist(), range(N_BASES, self.n_states), strict=True))
 
     @cached_property
-    def _lists(self) -> tuple[list[int], list[int], list[bool], list[bool], list[int]]:
-        return (
-            self.fail.tolist(),
-            self.context.tolist(),
-            self.has_now.tolist(),
-            self.has_waiting.tolist(),
-            self.live.tolist(),
-        )
+    def _lists(self) -> tuple[array[int], array[int], bytes, bytes, array[int]]:
+        # Quicker to read one entry of than arrays of numpy; and unlike lists nothing that a garbage collection reads.
+        fail, context, live = (array("i", ints.tobytes()) for ints in (self.fail, self.context, self.live))
+        return fail, context, self.has_now.tobytes(), self.has_waiting.tobytes(), live
 
     @cached_property
     def _outputs(self) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
@@ -301,7 +299,7 @@ class PhraseAutomaton:
         join = self.folding.join_class(symbol)
         if before == SPACE_CONTEXT and symbol == SPACE and self.spec.collapse:
             return state, _NONE, _NONE
-        edge = not JOINS[before, join]
+        edge = not _JOINS[before][join]
         completed = self.at_end(state) if edge and has_waiting[state] else _NONE
         current = state
         while current >= N_BASES:
@@ -317,6 +315,13 @@ class PhraseAutomaton:
                 found = SPACE_CONTEXT if self.spec.collapse and symbol == SPACE else join
         return found, completed, self._now(found) if has_now[found] else _NONE
 
+    def falls(self, state: int, symbol: int) -> int:
+        """The next state on the failure chain if the symbol does there just what it does here; else the state."""
+        fail, _, _, has_waiting, _ = self._lists
+        if state < N_BASES or has_waiting[state] or self.is_repeat(state, symbol):
+            return state
+        return state if (state - N_BASES + _FIRST) << _SYMBOL_BITS | symbol in self._children else fail[state]
+
     def follow(self, state: int, text: str) -> tuple[int, set[int]]:
         """The state after a piece of text as it is written, and the patterns that it completes."""
         done: set[int] = set()
@@ -327,6 +332,10 @@ class PhraseAutomaton:
                 done.update(before)
                 done.update(now)
         return state, done
+
+    def base(self, state: int) -> int:
+        """The base of the same context."""
+        return self._lists[1][state]
 
     def is_repeat(self, state: int, symbol: int) -> bool:
         """Whether the symbol only lengthens a run of white space that is already counted as one."""
@@ -340,6 +349,8 @@ class PhraseAutomaton:
 
     def at_end(self, state: int) -> tuple[int, ...]:
         """The patterns that are complete if an edge, or the end of the output, comes next."""
+        if not self._lists[3][state]:
+            return _NONE
         known = self._outputs[1]
         if state not in known:
             known[state] = self._on_chain(state, self.waiting_states, self.waiting_patterns)
@@ -360,6 +371,12 @@ class PhraseAutomaton:
     def live_depth(self, state: int) -> int:
         """Symbols in the longest partial match that can still complete; 0: none. Waiting for an edge counts."""
         return self._lists[4][state]
+
+    def shorter(self, state: int, length: int) -> int:
+        """The state of the longest suffix, shorter than so many symbols, that begins a phrase, or a base."""
+        while self.depth[state] >= length:
+            state = self._lists[0][state]
+        return state
 
     def pattern_length(self, pattern: int) -> int:
         """Symbols in a pattern."""

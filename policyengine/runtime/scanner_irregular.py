@@ -249,5 +249,5 @@ class IrregularScanner(Scanner[Situation]):
         """Whether a match may stand inside a text, whatever is asked of what stands around it."""
         return any(expression.may_hold(text) for expression in self._expressions)
 
-    def _worth_keeping(self, state: Situation) -> bool:
+    def worth_keeping(self, state: Situation) -> bool:
         return len(state.text) <= _KEPT_TEXT

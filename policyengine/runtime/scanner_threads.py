@@ -19,7 +19,7 @@ from policyengine.runtime.scanners import Hit, Scanner, Step, replacement
 _KEPT_STEPS = 1 << 15
 # Situations beyond this size are not remembered: they are large, and seldom come again.
 _KEPT_LENGTH = 128  # symbols of the longest match
-_KEPT_THREADS = 16
+_KEPT_THREADS = 32
 
 _BITS = 32  # a replacement has fewer symbols
 
@@ -89,13 +89,13 @@ class ThreadScanner(Scanner[Situation]):
                 ]
             current = self._after(current, reading)
         step = Step(current, len(symbols), tuple(hits))
-        if self._worth_keeping(state) and self._worth_keeping(current):
+        if self.worth_keeping(state) and self.worth_keeping(current):
             if len(self._steps) >= _KEPT_STEPS:
                 self._steps.clear()
             self._steps[state, ch] = step
         return step
 
-    def _worth_keeping(self, state: Situation) -> bool:
+    def worth_keeping(self, state: Situation) -> bool:
         return not state.pending and len(state.begun) <= _KEPT_THREADS and self.longest(state) <= _KEPT_LENGTH
 
     def _after(self, before: Situation, reading: Reading) -> Situation:

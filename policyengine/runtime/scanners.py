@@ -116,7 +116,7 @@ class Scanner(ABC, Generic[S]):
         after = self.read(self.start, text)
         return bool(after.hits or self.at_end(after.state))
 
-    def _worth_keeping(self, state: S) -> bool:
+    def worth_keeping(self, state: S) -> bool:
         """Whether a state is likely to be seen again, and small."""
         return True
 
@@ -145,7 +145,7 @@ class Scanner(ABC, Generic[S]):
         known = cache.get(state)
         if known is None:
             known = tuple(filter(None, (self._source(state, effect) for effect in self.choices[choice])))
-            if self._worth_keeping(state):
+            if self.worth_keeping(state):
                 if len(cache) >= _KEPT_STEPS:
                     cache.clear()
                 cache[state] = known
@@ -186,9 +186,11 @@ class PhraseScanner(Scanner[int]):
         return self._steps.get(state << _SYMBOL_BITS | ord(ch)) or self._learn(state, ch)
 
     def _learn(self, state: int, ch: str) -> Step:
-        automaton = self.automaton
+        automaton, symbols = self.automaton, self._table[ch]
+        if len(symbols) == 1 and (other := automaton.falls(state, symbols[0])) != state:
+            return self._keep(state, ch, self.step(other, ch))
         current, count, hits = state, 0, []
-        for symbol in self._table[ch]:
+        for symbol in symbols:
             if automaton.is_repeat(current, symbol):
                 continue
             current, before, by = automaton.step(current, symbol)
@@ -197,8 +199,10 @@ class PhraseScanner(Scanner[int]):
             hits += [Hit(count, automaton.pattern_length(p), self.rules[p]) for p in by]
         if not automaton.live_depth(current):
             # All that such a state still tells is what an edge depends on: fewer states, more that is known of them.
-            current = int(automaton.context[current])
-        step = Step(current, count, tuple(hits))
+            current = automaton.base(current)
+        return self._keep(state, ch, Step(current, count, tuple(hits)))
+
+    def _keep(self, state: int, ch: str, step: Step) -> Step:
         if len(self._steps) >= _KEPT_STEPS:
             self._steps.clear()
         self._steps[state << _SYMBOL_BITS | ord(ch)] = step
@@ -222,10 +226,9 @@ class PhraseScanner(Scanner[int]):
             yield length
 
     def _link(self, state: int) -> tuple[int, int]:
-        automaton, at = self.automaton, state
-        if length := automaton.live_depth(state):
-            while automaton.depth[at] >= length:
-                at = int(automaton.fail[at])
+        at, length = state, self.automaton.live_depth(state)
+        if length:
+            at = self.automaton.shorter(state, length)
         if len(self._links) >= _KEPT_STEPS:
             self._links.clear()
         self._links[state] = length, at

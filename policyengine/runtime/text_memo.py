@@ -1,141 +1,223 @@
-"""What whole chunks do, remembered: most chunks of a stream are words that were seen before in the same situation.
+"""What characters and whole chunks do, remembered: an automaton of situations that is built as text comes.
 
-A *node* is a situation: the automata's states and the characters held, if all of them are plain (no redaction among
-them). Sessions in the same situation share the node, and an edge of it says what a chunk leads to. A stream of known
-chunks then costs one dict look-up a chunk, whatever the number of phrases.
+A *node* is a situation in which all is plain: the scanners' states, and how much of the text the longest match holds
+that may still come to count. It knows where texts lead that complete nothing, single characters and whole chunks. So a
+chunk that was read before costs one look-up, and another one a look-up a character, whatever the number of phrases.
+
+Plain means that what is held is what live matches hold, and no more: were the text cut before any of them, and what its
+rule shows put there, nothing that had died would come back to life. In any other situation, and where a match counts,
+a window must tell (`text_window`, `text_frontier`); the automaton leads to `BLIND` there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence, Set
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from policyengine.runtime.text_pieces import Piece
-from policyengine.runtime.text_plan import TextPlan
-from policyengine.runtime.text_window import Window
+from policyengine.runtime.scanners import Scanner
 
 if TYPE_CHECKING:
-    from policyengine.runtime.text_session import Verdict
+    from policyengine.runtime.text_window import Window
 
-_KEPT = 1 << 16  # nodes, and edges, of one plan; then all are forgotten
+_KEPT_NODES = 1 << 16  # of one memo, and
+_KEPT_TEXTS = 1 << 18  # texts that its nodes know; then all are forgotten
 _LONGEST = 64  # characters of a chunk that are worth remembering
-_HELD = 16  # pieces held that are: each new chunk copies them, and few outputs hold the same ones
+_HELD = 128  # characters held that are: few texts hold so many, and seldom the same
 
 
-class Edge(NamedTuple):
-    """Where a chunk leads, the text that leaves, and the verdict that says so."""
+class Lane(NamedTuple):
+    """One scanner that reads along. Of a text that is rewritten, one reads it as it is and one as it is shown."""
 
-    node: Node
-    text: str
-    verdict: Verdict
+    scanner: Scanner[Any]
+    rewrite: Callable[[str], str] | None = None
 
 
-class Node:
-    """One situation. `window`: the same as a window whose position 0 is the first held character; never changed.
+class Node(dict[str, "Node"]):
+    """A situation. As a dict: where the texts lead that were read there; `node[text]` reads any text.
 
-    waiting: the held text, if the client would see all of it as it was read (else None: only a window can go on).
+    Attributes:
+        states: by lane.
+        backs: by lane, how many characters ago each symbol of the longest live match was read, the first one first; 1:
+            with the last character. None: each symbol is a character of its own.
+        hold: characters that must be held; below 0 for `BLIND`.
+        stirs: whether a cut here may bring something back; None: not known yet.
     """
 
-    __slots__ = ("edges", "held", "waiting", "window")
+    __slots__ = ("_memo", "backs", "hold", "states", "stirs")
 
-    def __init__(self, window: Window) -> None:
-        self.window = window
-        self.held = window.position
-        self.edges: dict[str, Edge] = {}
-        same = window.plan.rewrite is None and tuple(window.orig) == window.top.states
-        self.waiting = "".join(piece.text for piece in window.stack) if same else None
+    def __init__(self, memo: Memo | None, states: tuple[Any, ...], backs: Backs | None, hold: int) -> None:
+        self._memo, self.states, self.backs, self.hold = memo, states, backs, hold
+        self.stirs: bool | None = None
 
-    def open(self) -> Window:
-        """A window of one's own, to go on from here."""
-        shared, window = self.window, Window(self.window.plan)
-        window.position = shared.position
-        window.orig = shared.orig.copy()
-        window.begins = [begins.copy() for begins in shared.begins]
-        window.base = shared.base
-        window.stack = shared.stack.copy()
-        return window
+    def __missing__(self, text: str) -> Node:
+        return self._memo.learn(self, text) if self._memo is not None else self
+
+    def places(self, lane: int, position: int) -> list[int]:
+        """The characters that the symbols of the longest live match are of, if so many were read."""
+        if self.backs is not None:
+            return [position - back for back in self.backs[lane]]
+        assert self._memo is not None
+        length = self._memo.lanes[lane].scanner.longest(self.states[lane])
+        return list(range(position - length, position))
 
 
-def start(plan: TextPlan) -> Node:
-    """The situation before the first character."""
-    return plan.resting.get(plan.initial) or _resting(plan, plan.initial)
+Backs = tuple[tuple[int, ...], ...]
+
+BLIND: Final = Node(None, (), None, -1)  # wherever it leads
 
 
-def _resting(plan: TextPlan, states: tuple[int, ...]) -> Node:
-    """The situation in which nothing is held and both texts are in the same states."""
-    window = Window(plan)
-    window.orig = list(states)
-    window.base = Piece(0, 0, "", None, True, states, window.base.counts)
-    node = node_of(window)
-    assert node is not None
-    plan.resting[states] = node
-    return node
+class Memo:
+    """The nodes of one plan, and what they know.
 
-
-def glide(node: Node, chunk: str) -> tuple[Node, str] | None:
-    """Where a chunk leads, and the text that leaves, if it completes nothing and nothing is live after it.
-
-    None: not so, or too long to tell whether too much had to be held in between.
+    lanes: what reads along; remembers: whether situations come again, so that nodes are worth having.
+    made: the choices of effects that may be put in place of a match; none where nothing is ever cut.
     """
-    plan = node.window.plan
-    if node.waiting is None or not plan.remembers or node.held + len(chunk) > plan.program.max_hold:
-        return None
-    states = []
-    for scanner, state in zip(plan.scanners, node.window.orig, strict=True):
-        step = scanner.step
-        for ch in chunk:
-            state, _, hits = step(state, ch)
+
+    def __init__(self, lanes: Sequence[Lane], most: int, made: Set[int] = frozenset()) -> None:
+        """most: characters, and symbols of a match, beyond which the plan does something about it."""
+        self.lanes, self._made = tuple(lanes), made
+        self._most = min(most, _HELD)
+        self.remembers = all(lane.scanner.recurs for lane in lanes)
+        self._nodes: dict[tuple[tuple[Any, ...], Backs | None], Node] = {}
+        self._n_texts = 0
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many nodes there are, and how many texts they know together."""
+        return len(self._nodes), self._n_texts
+
+    def start(self) -> Node:
+        """The situation before the first character."""
+        return self._node(tuple([lane.scanner.start for lane in self.lanes]), None, 0)
+
+    def learn(self, node: Node, text: str) -> Node:
+        """Read a text that the node does not know."""
+        if len(text) == 1:
+            after = self._read(node, text)
+        else:
+            after = node
+            for ch in text:
+                after = after[ch]
+            if not 0 < len(text) <= _LONGEST:
+                return after
+        if self._n_texts >= _KEPT_TEXTS:
+            self._forget()
+        self._n_texts += 1
+        node[text] = after
+        return after
+
+    def _forget(self) -> None:
+        # What every node knows goes, so that sessions under way keep no old nodes alive through theirs.
+        for node in list(self._nodes.values()):
+            node.clear()
+        self._nodes.clear()
+        self._n_texts = 0
+
+    def _read(self, node: Node, ch: str) -> Node:
+        """Read one character."""
+        states: list[Any] = []
+        counts: list[int] = []
+        for (scanner, rewrite), before in zip(self.lanes, node.states, strict=True):
+            state, symbols, hits = scanner.read(before, rewrite(ch)) if rewrite else scanner.step(before, ch)
             if hits:
-                return None
-        if scanner.longest(state):
+                return BLIND
+            states.append(state)
+            counts.append(symbols)
+        if node.backs is None and counts.count(1) == len(counts):
+            after = self.at(tuple(states), None)
+        else:
+            lanes = range(len(counts))
+            after = self.at(tuple(states), [[*node.places(k, -1), *[-1] * counts[k]] for k in lanes])
+        if node.hold and after.hold > 0 and self._begins(after):
+            if node.stirs is None:
+                node.stirs = self._stirs(node.states)
+            if node.stirs:
+                return BLIND
+        return after
+
+    def _begins(self, node: Node) -> bool:
+        """Whether a match may begin with the last character."""
+        for k, (lane, state) in enumerate(zip(self.lanes, node.states, strict=True)):
+            lengths = lane.scanner.live(state)
+            if node.backs is None:
+                if 1 in lengths:
+                    return True
+            elif any(node.backs[k][-length] == 1 for length in lengths):
+                return True
+        return False
+
+    def at(self, states: tuple[Any, ...], places: Sequence[Sequence[int]] | None) -> Node:
+        """The node of these states; `BLIND` where it is not worth having one.
+
+        places: by lane, the characters that the last symbols are of, counted from where the text stands (below 0);
+            None: each is one of its own.
+        """
+        node = self._nodes.get((states, None)) if places is None else None
+        if node is not None:
+            return node
+        lengths = [lane.scanner.longest(state) for lane, state in zip(self.lanes, states, strict=True)]
+        hold, backs = max(lengths, default=0), None
+        if places is not None:
+            backs = tuple(
+                [tuple([-at for at in mine[len(mine) - n :]]) for mine, n in zip(places, lengths, strict=True)]
+            )
+            if all(mine == tuple(range(len(mine), 0, -1)) for mine in backs):
+                backs = None
+            else:
+                hold = max(max(mine[:1], default=0) for mine in backs)
+        if max(hold, *lengths, 0) > self._most:
+            return BLIND
+        if not all(lane.scanner.worth_keeping(state) for lane, state in zip(self.lanes, states, strict=True)):
+            return BLIND
+        return self._node(states, backs, hold)
+
+    def _node(self, states: tuple[Any, ...], backs: Backs | None, hold: int) -> Node:
+        node = self._nodes.get((states, backs))
+        if node is None:
+            if len(self._nodes) >= _KEPT_NODES:
+                self._forget()
+            node = self._nodes[states, backs] = Node(self, states, backs, hold)
+        return node
+
+    def _stirs(self, states: Sequence[Any]) -> bool:
+        """Whether a cut where the visible text is in these states may bring back something that had died."""
+        lanes = self.lanes[len(self.lanes) - len(states) :]  # those of the visible text come last
+        return any(
+            any(group)
+            for lane, state in zip(lanes, states, strict=True)
+            for choice in self._made
+            for group in lane.scanner.revived(state, choice)
+        )
+
+    def follow(self, states: Sequence[Any], text: str) -> tuple[Any, ...]:
+        """The states after a text that completes nothing."""
+        for ch in text:
+            states = [
+                (scanner.read(state, rewrite(ch)) if rewrite else scanner.step(state, ch)).state
+                for (scanner, rewrite), state in zip(self.lanes, states, strict=True)
+            ]
+        return tuple(states)
+
+    def node_of(self, window: Window) -> Node | None:
+        """The node of a window whose text was released and taken; None where only the window can go on."""
+        stack, position, states = window.stack, window.position, tuple(window.orig)
+        if not self.remembers or len(stack) > self._most or window.found:
             return None
-        states.append(state)
-    after = tuple(states)
-    return plan.resting.get(after) or _resting(plan, after), node.waiting + chunk
-
-
-def node_of(window: Window) -> Node | None:
-    """The node of a window whose text was released; None where a redaction is still open, or too much is held.
-
-    Of a plan that does not remember, only the first situation has one.
-    """
-    stack, base, plan = window.stack, window.base, window.plan
-    if plan.nodes and not plan.remembers:
-        return None
-    if len(stack) > _HELD or window.found or any(piece.leader is not None for piece in stack):
-        return None
-    origin = stack[0].start if stack else window.position
-    begins = [[place - origin for place in places] for places in window.begins]
-    texts = tuple(piece.text for piece in stack)
-    key = (tuple(window.orig), base.states, texts, tuple(map(tuple, begins)))
-    node = plan.nodes.get(key)
-    if node is None:
-        copy = Window(plan)
-        copy.position = window.position - origin
-        copy.orig = window.orig.copy()
-        copy.begins = begins
-        copy.base = Piece(0, 0, "", None, True, base.states, (0,) * len(plan.scanners))
-        copy.stack = [piece.moved(origin, base.counts) for piece in stack]
-        if len(plan.nodes) >= _KEPT:
-            _forget(plan)
-        node = plan.nodes[key] = Node(copy)
-    return node
-
-
-def _forget(plan: TextPlan) -> None:
-    # Every edge goes, so that sessions under way keep no old nodes alive through them.
-    for node in list(plan.nodes.values()):
-        node.edges.clear()
-    plan.nodes.clear()
-    plan.resting.clear()
-    plan.known_chunks = 0
-
-
-def learn(node: Node, chunk: str, edge: Edge) -> None:
-    """Remember what a chunk does in a situation. Only for chunks that complete no match."""
-    plan = node.window.plan
-    if len(chunk) > _LONGEST:
-        return
-    if plan.known_chunks >= _KEPT:
-        _forget(plan)
-    node.edges[chunk] = edge
-    plan.known_chunks += 1
+        if any(piece.leader is not None for piece in stack):
+            return None
+        places = [[place - position for place in begins] for begins in window.begins]
+        if window.plan.rewrite:
+            if stack:
+                return None  # nobody knows the states of both texts before what is held
+            states, places = states + window.top.states, places * 2
+        elif states != window.top.states:
+            return None
+        node = self.at(states, places)
+        if node.hold != len(stack):
+            return None
+        lanes = zip(self.lanes, states, places, strict=True)
+        begun = {mine[-length] + position for lane, state, mine in lanes for length in lane.scanner.live(state)}
+        if any(piece.start in begun and self._stirs(below.states) for below, piece in pairwise(stack)):
+            return None
+        return node

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence, Set
+from typing import Any
 
 from policyengine.automata.phrases import PhraseAutomaton
 from policyengine.automata.threads import ThreadAutomaton
@@ -17,10 +17,8 @@ from policyengine.runtime.irregular import Irregular
 from policyengine.runtime.program import BanPlan, Channel, Component, Program, Request, RewritePlan, TextAction
 from policyengine.runtime.scanner_threads import ThreadScanner
 from policyengine.runtime.scanners import NOTHING, Effect, PhraseScanner, Scanner, replacement
+from policyengine.runtime.text_memo import Lane, Memo
 from policyengine.runtime.text_watch import WatchPlan
-
-if TYPE_CHECKING:
-    from policyengine.runtime.text_memo import Node
 
 BLOCKED = "Blocked by policy."
 
@@ -52,7 +50,7 @@ class TextPlan:
         holds: nothing leaves before the end, since a `block` rule may replace it all; holds_all: one of all channels.
         choices: what may be put in place of a match; `made`: which of them a match of a character may put there.
         fragile: replacements that may hold a match themselves, so that they may have to be dropped.
-        remembers, nodes, resting, known_chunks: see `text_memo`.
+        memo: what characters and whole chunks do.
     """
 
     def __init__(
@@ -77,13 +75,13 @@ class TextPlan:
         self.watched = self._watched(shadows)
         self.idle = not self.acts and not self.watched
         self.searches = any(scanner.searches for scanner in self.scanners)
-        self.remembers = all(scanner.recurs for scanner in self.scanners)
         self.initial = tuple(scanner.start for scanner in self.scanners)
-        self.nodes: dict[object, Node] = {}
-        self.resting: dict[tuple[Hashable, ...], Node] = {}
-        self.known_chunks = 0
         self.fragile: frozenset[str] = frozenset()
         self._find_effects()
+        lanes = [Lane(scanner) for scanner in self.scanners]
+        if self.rewrite is not None:
+            lanes += [Lane(scanner, self.rewrite) for scanner in self.scanners]
+        self.memo = Memo(lanes, program.max_hold, self.made)
 
     def _watched(self, shadows: Sequence[Component]) -> tuple[WatchPlan, ...]:
         together: list[Scanner[Any]] = []

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Self
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
 
-from policyengine.runtime import text_memo
 from policyengine.runtime.program import Program, Request
 from policyengine.runtime.search_time import SearchTime, SearchTimeoutError
 from policyengine.runtime.text_found import Found
-from policyengine.runtime.text_memo import Edge, Node
+from policyengine.runtime.text_memo import BLIND, Node
 from policyengine.runtime.text_pieces import Stop
 from policyengine.runtime.text_plan import BLOCKED, TextPlan, plan_for
 from policyengine.runtime.text_watch import Watch
 from policyengine.runtime.text_window import Window
 
 _SLICE = 512  # code points read in one go
+_FAR = 512  # code points read since the base beyond which the base moves
 # The reasons of outputs that ended because too much had to be held, or an expression took too long.
 OVER_MAX_HOLD, OVER_TIME = "max_hold", "regex_timeout"
 
@@ -41,8 +41,7 @@ class Match:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What to do now: `text` leaves with it, and after a terminate nothing more. `matches`: decided in this call.
 
     shadowed: what rules in shadow matched in the original text, which changed nothing. Each is told on its own: what
@@ -68,7 +67,20 @@ class TextSession:
         What was fed from there on leaves, if it leaves, as it was read (but for a rewrite).
     """
 
-    __slots__ = ("_kept", "_node", "_plan", "_read", "_stopped", "_time", "_watches", "_window", "replaced")
+    __slots__ = (
+        "_base",
+        "_changes",
+        "_kept",
+        "_node",
+        "_plan",
+        "_read",
+        "_since",
+        "_stopped",
+        "_time",
+        "_watches",
+        "_window",
+        "replaced",
+    )
 
     def __new__(cls, program: Program, *_: object, **__: object) -> Self:
         """The session of a program that tells reasoning from answers is one of each."""
@@ -92,11 +104,15 @@ class TextSession:
     def _begin(self, plan: TextPlan) -> None:
         """Begin a text: that of the output, or of a channel of it."""
         self._plan = plan
-        # Either a node, if the situation is a common one, or a window; neither once the output has ended.
-        self._node: Node | None = text_memo.start(plan)
-        self._window: Window | None = None
+        # Either a node, if the situation is a plain one, or a window; neither once the output has ended.
+        self._node: Node | None = plan.memo.start() if plan.memo.remembers else None
+        self._window: Window | None = None if self._node is not None else Window(plan)
+        # At a node that holds something: the states somewhere before that, and what was read since.
+        self._base: tuple[Any, ...] = ()
+        self._since = ""
         self._time = SearchTime() if plan.searches else None
         self._kept: list[str] | None = [] if plan.holds else None  # what is held for `block`
+        self._changes = plan.holds or plan.silent or plan.rewrite is not None
         self._stopped = 0  # where a match ended the output, in code points read
         self._watches = tuple(Watch(one, self._read) for one in plan.watched)
 
@@ -114,7 +130,7 @@ class TextSession:
     def held(self) -> int:
         """Code points read that may not leave yet; what a `block` rule holds beyond them is not counted."""
         if self._node is not None:
-            return self._node.held
+            return self._node.hold
         return self._window.held if self._window is not None else 0
 
     def feed(self, text: str) -> Verdict:
@@ -124,26 +140,52 @@ class TextSession:
     def _act(self, text: str) -> Verdict:
         """`feed` for the rules that act."""
         node = self._node
-        if node is not None:
-            edge = node.edges.get(text)
-            if edge is not None:
-                self._node = edge.node
-                self._read += len(text)
-                if self._kept is None:
-                    return edge.verdict
-                self._kept.append(edge.text)
-                return _SILENCE
-        elif self._window is None:
-            return _SILENCE
-        return self._read_on(text) if len(text) <= _SLICE else self._by_slices(text)
+        if node is None:
+            return self._read_on(text)
+        try:
+            after = node[text] if self._time is None else self._known(node, text)
+        except Exception:
+            self._node = None  # text was lost, so the output has ended
+            raise
+        if after is BLIND:
+            return self._read_on(text)
+        return self._go(node, after, text)
 
-    def _by_slices(self, text: str) -> Verdict:
-        parts = []
-        for at in range(0, len(text), _SLICE):
-            parts.append(self._act(text[at : at + _SLICE]))
-            if parts[-1].action == "terminate":
-                break
-        return joined(parts)
+    @staticmethod
+    def _known(node: Node, text: str) -> Node:
+        """Where a text leads, if nothing has to be read for it, which would take time that must be counted."""
+        after = node.get(text, BLIND)
+        return BLIND if node.hold or after.hold else after
+
+    def _go(self, node: Node, after: Node, text: str) -> Verdict:
+        """Go on to a node, and release what it does not hold."""
+        self._node = after
+        self._read += len(text)
+        hold = after.hold
+        if node.hold:
+            before, since = self._since, self._since + text
+            out = since[len(before) - node.hold : len(since) - hold]
+            if len(since) > _FAR:
+                self._base = self._plan.memo.follow(self._base, since[: len(since) - hold])
+                since = since[len(since) - hold :]
+            self._since = since
+        elif hold:
+            self._base, self._since = node.states, text
+            out = text[:-hold]
+        else:
+            out = text
+        if self._changes:
+            return self._leave(out)
+        return tuple.__new__(Verdict, ("emit", out, None, (), ())) if out else _SILENCE  # a call takes twice as long
+
+    def _leave(self, out: str) -> Verdict:
+        """What leaves, where not all of it leaves at once and as it was read."""
+        if self._plan.rewrite is not None:
+            out = "".join(map(self._plan.rewrite, out))
+        if self._kept is None:
+            return self._verdict(out, ())
+        self._kept.append(out)
+        return _SILENCE
 
     def _watch(self, text: str) -> Verdict:
         """`feed`, where rules in shadow read too: as far as the others do."""
@@ -153,8 +195,8 @@ class TextSession:
             found: list[Found] = []
             for watch in self._watches:
                 node = watch.node
-                after = node.edges.get(text) if node is not None else None
-                if after is not None:  # as `feed` would, without the call
+                after = node.get(text) if node is not None else None
+                if after is not None and after is not BLIND:  # as `feed` would, without the call
                     watch.node = after
                     watch.read += len(text)
                 else:
@@ -170,9 +212,14 @@ class TextSession:
     def _with(self, verdict: Verdict, found: Sequence[Found]) -> Verdict:
         """A verdict that tells what rules in shadow matched."""
         names = self._plan.names
-        return replace(verdict, shadowed=tuple(Match(*names[m.rule], m.start, m.end) for m in found))
+        return verdict._replace(shadowed=tuple(Match(*names[m.rule], m.start, m.end) for m in found))
 
     def _read_on(self, text: str) -> Verdict:
+        """`feed` where more is to be done than to go on to a known node."""
+        if self._node is None and self._window is None:
+            return _SILENCE  # the output has ended
+        if len(text) > _SLICE:
+            return self._by_slices(text)
         node, window = self._node, self._window
         self._node = self._window = None  # should anything below fail, the output has ended
         try:
@@ -184,38 +231,59 @@ class TextSession:
             counters[OVER_TIME] += 1
             return _TIMED_OUT
 
+    def _by_slices(self, text: str) -> Verdict:
+        parts = []
+        for at in range(0, len(text), _SLICE):
+            parts.append(self._act(text[at : at + _SLICE]))
+            if parts[-1].action == "terminate":
+                break
+        return joined(parts)
+
     def _advance(self, node: Node | None, window: Window | None, text: str) -> Verdict:
-        glided = text_memo.glide(node, text) if node is not None else None
-        matches: tuple[Match, ...] = ()
-        after: Node | None
-        if glided is not None:
-            self._read += len(text)
-            after, out = glided
-        else:
-            window = node.open() if node is not None else window
-            assert window is not None
-            origin = self._read - window.position
-            stop = window.feed(text)
-            self._read += len(text)
-            if stop is not None:
-                self._stopped = origin + window.position
-                return self._terminate(window, origin, stop)
-            window.release()
-            out = "".join(window.out)
-            window.out.clear()
-            matches = self._matches(window, origin, ended=False)
-            after = text_memo.node_of(window)
-        verdict = self._verdict(out, matches)
-        if after is None:
-            self._window = window
-        else:
-            self._node = after
-            if node is not None and not matches:
-                text_memo.learn(node, text, Edge(after, out, verdict))
+        if node is not None:
+            after = node[text]
+            if after is not BLIND:
+                return self._go(node, after, text)
+            window = self._open(node)
+        assert window is not None
+        origin = self._read - window.position
+        stop = window.feed(text)
+        self._read += len(text)
+        if stop is not None:
+            self._stopped = origin + window.position
+            return self._terminate(window, origin, stop)
+        window.release()
+        out = "".join(window.out)
+        window.out.clear()
+        matches = self._matches(window, origin, ended=False)
+        self._close(window, text)
         if self._kept is None:
-            return verdict
+            return self._verdict(out, matches)
         self._kept.append(out)
         return Verdict("suppress", "", None, matches) if matches else _SILENCE
+
+    def _open(self, node: Node) -> Window:
+        """A window to go on from a node."""
+        window = Window(self._plan)
+        if not node.hold:
+            window.begin(node.states)
+            return window
+        released, held = self._since[: -node.hold], self._since[-node.hold :]
+        window.begin(self._plan.memo.follow(self._base, released))
+        stop = window.feed(held)
+        assert stop is None
+        return window
+
+    def _close(self, window: Window, text: str) -> None:
+        """Go on from a node, if there is one for the window. text: what the window read last."""
+        held = len(window.stack)
+        node = self._plan.memo.node_of(window) if held <= len(text) else None
+        if node is None:
+            self._window = window
+            return
+        self._node = node
+        if held:
+            self._base, self._since = window.base.states, text[-held:]
 
     def finish(self) -> Verdict:
         """The output ended: what was held leaves, or the last matches decide."""
@@ -225,7 +293,7 @@ class TextSession:
         return self._with(verdict, self._last_of_watches("", at_end=True))
 
     def _finish(self) -> Verdict:
-        window = self._node.open() if self._node is not None else self._window
+        window = self._open(self._node) if self._node is not None else self._window
         if window is None:
             return _SILENCE
         self._node = self._window = None

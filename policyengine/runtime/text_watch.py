@@ -6,37 +6,22 @@ and nothing that it does, taking too long included, changes what the client sees
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from policyengine.runtime.search_time import SearchTime, SearchTimeoutError
 from policyengine.runtime.text_found import Found, Matches, rank
+from policyengine.runtime.text_memo import BLIND, Lane, Memo, Node
 
 if TYPE_CHECKING:
     from policyengine.runtime.scanners import Scanner
-
-_KEPT = 1 << 16  # nodes, and edges, of one plan; then all are forgotten
-_LONGEST = 64  # characters of a chunk that are worth remembering, and symbols of a match that may still come to count
 
 # Why watches were given up: an expression took too long, or more text than `max_hold` had to be looked at again.
 SHADOW_TIMEOUT, SHADOW_MAX_HOLD = "shadow_regex_timeout", "shadow_max_hold"
 
 counters: Counter[str] = Counter()  # of this process, for each of these reasons
-
-
-class Node:
-    """A situation that watches share: the scanners' states, and how long ago the last symbols were read.
-
-    begins: by scanner, the character that each of the last symbols is of, counted from where the text stands (below 0).
-    edges: where a chunk leads that completes nothing.
-    """
-
-    __slots__ = ("begins", "edges", "states")
-
-    def __init__(self, states: tuple[Any, ...], begins: tuple[tuple[int, ...], ...]) -> None:
-        self.states, self.begins = states, begins
-        self.edges: dict[str, Node] = {}
 
 
 class WatchPlan:
@@ -49,37 +34,7 @@ class WatchPlan:
     def __init__(self, scanners: Sequence[Scanner[Any]], limit: int | None = None) -> None:
         self.scanners, self.limit = tuple(scanners), limit
         self.searches = any(scanner.searches for scanner in self.scanners)
-        self._remembers = all(scanner.recurs for scanner in self.scanners)
-        self._nodes: dict[object, Node] = {}
-        self._edges = 0
-        self.start = Node(tuple(scanner.start for scanner in self.scanners), ((),) * len(self.scanners))
-
-    def node(self, states: tuple[Any, ...], begins: tuple[tuple[int, ...], ...]) -> Node | None:
-        """The shared node of a situation; None for one that is not worth remembering."""
-        if not self._remembers or any(len(places) > _LONGEST for places in begins):
-            return None
-        found = self._nodes.get((states, begins))
-        if found is None:
-            if len(self._nodes) >= _KEPT:
-                self._forget()
-            found = self._nodes[states, begins] = Node(states, begins)
-        return found
-
-    def learn(self, node: Node, chunk: str, after: Node) -> None:
-        """Remember where a chunk leads that completes nothing."""
-        if len(chunk) > _LONGEST:
-            return
-        if self._edges >= _KEPT:
-            self._forget()
-        node.edges[chunk] = after
-        self._edges += 1
-
-    def _forget(self) -> None:
-        # Every edge goes, so that a watch under way keeps no old nodes alive through them.
-        for node in (self.start, *self._nodes.values()):
-            node.edges.clear()
-        self._nodes.clear()
-        self._edges = 0
+        self.memo = Memo([Lane(scanner) for scanner in self.scanners], sys.maxsize if limit is None else limit)
 
 
 class Watch:
@@ -93,9 +48,11 @@ class Watch:
     def __init__(self, plan: WatchPlan, origin: int) -> None:
         """origin: where the text begins, in code points of the output; matches are told in them."""
         self._plan, self.read, self._found = plan, origin, Matches()
-        self.node: Node | None = plan.start
+        self.node: Node | None = plan.memo.start()
         self._states: list[Any] | None = None
         self._begins: list[list[int]] = []
+        if not plan.memo.remembers:
+            self._open()
         self._time = SearchTime()
 
     def feed(self, text: str) -> list[Found]:
@@ -109,7 +66,11 @@ class Watch:
             return self._give_up(SHADOW_TIMEOUT)
 
     def _read_on(self, text: str) -> list[Found]:
-        before = self.node
+        after = self.node[text] if self.node is not None else BLIND
+        if after is not BLIND:
+            self.node = after
+            self.read += len(text)
+            return []
         if not self._open():
             return []
         assert self._states is not None
@@ -134,7 +95,7 @@ class Watch:
             del begins[: len(begins) - scanner.longest(state)]
         told = self._found.take(self._live()) if self._found else []
         if not self._found:
-            self._close(before if not told else None, text)
+            self._close()
         return told
 
     def finish(self, *, at_end: bool) -> list[Found]:
@@ -161,18 +122,19 @@ class Watch:
         if node is not None:
             self.node = None
             self._states = list(node.states)
-            self._begins = [[self.read + back for back in places] for places in node.begins]
+            self._begins = [node.places(k, self.read) for k in range(len(self._states))]
         return self._states is not None
 
-    def _close(self, before: Node | None, text: str) -> None:
-        """Go on from a node, if the situation has one. before: the node that the text led there from."""
+    def _close(self) -> None:
+        """Go on from a node, if the situation has one."""
         assert self._states is not None
-        begins = tuple(tuple(place - self.read for place in places) for places in self._begins)
-        node = self._plan.node(tuple(self._states), begins)
-        if node is not None:
+        memo = self._plan.memo
+        if not memo.remembers:
+            return
+        places = [[place - self.read for place in begins] for begins in self._begins]
+        node = memo.at(tuple(self._states), places)
+        if node is not BLIND:
             self.node, self._states = node, None
-            if before is not None:
-                self._plan.learn(before, text, node)
 
     def _give_up(self, why: str) -> list[Found]:
         counters[why] += 1

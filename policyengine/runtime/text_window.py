@@ -17,6 +17,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
 from policyengine.runtime.scanners import replacement
 from policyengine.runtime.text_found import Found, Matches, rank
@@ -73,6 +74,11 @@ class Window:
             if not piece.sent:
                 return self.position - piece.start
         return 0
+
+    def begin(self, states: tuple[Any, ...]) -> None:
+        """Begin behind text that has left: the states of the original text there, and then those of the visible one."""
+        self.orig = list(states[: len(self.orig)])
+        self.base = Piece(0, 0, "", None, True, states[len(states) - len(self.orig) :], self.base.counts)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 

@@ -126,15 +126,25 @@ def test_many_sessions_in_the_same_situation_share_what_they_learn() -> None:
 
 
 def test_what_is_learned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_memo, "_KEPT", 20)
+    monkeypatch.setattr(text_memo, "_KEPT_NODES", 20)
+    monkeypatch.setattr(text_memo, "_KEPT_TEXTS", 20)
     policies = program(ban("secret"))
     session = policies.text_session()
     for i in range(500):
         assert session.feed(f"n{i} ").text == f"n{i} "
-    plan = session._plan
-    assert plan.known_chunks <= 20
-    assert len(plan.nodes) <= 20
+        assert max(session._plan.memo.size) <= 20
     assert run(policies, ["a sec", "ret."]).text == "a [redacted]."
+
+
+def test_a_failure_ends_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was fed is lost then, and a match with it: nothing more may leave."""
+    session = program(ban("secret")).text_session()
+    session.feed("a sec")
+    monkeypatch.setattr(session._plan.scanners[0], "step", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        session.feed("ret")
+    monkeypatch.undo()
+    assert [session.feed("ret. and on").text, session.finish().text] == ["", ""]
 
 
 def test_without_rules_all_text_passes() -> None:
