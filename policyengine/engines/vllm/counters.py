@@ -39,27 +39,42 @@ class Counters:
         if count is not None:
             self._dead_ends += count
 
-    def snapshot(self) -> dict[str, int]:
-        """All counts. Waits for the device."""
+    @property
+    def dead_ends(self) -> torch.Tensor:
+        """The count on the device, int64 scalar; only this class writes it."""
+        return self._dead_ends
+
+    def snapshot(self, dead_ends: int | None = None) -> dict[str, int]:
+        """All counts. Waits for the device, unless `dead_ends` is known."""
         return {
             "refused": self.refused,
             "failed": self.failed,
             "overruled": self.overruled,
-            "dead_ends": int(self._dead_ends.item()),
+            "dead_ends": int(self._dead_ends.item()) if dead_ends is None else dead_ends,
         }
 
     def report(self) -> None:
         """Log what changed. Meant for idle moments, since it may wait for the device; looks once in ten seconds."""
+        if self._tell(None):
+            self._rule_log.tell(0.0)
+            self._metrics.update()
+
+    def report_known(self, dead_ends: int) -> None:
+        """The same for an engine that does not say when it is idle, with a count of before: waits for nothing."""
+        if self._tell(dead_ends):
+            self.look()
+
+    def _tell(self, dead_ends: int | None) -> bool:
+        """Log the counts of the whole engine if they changed; False: it is too soon to look."""
         now = time.monotonic()
         if now < self._next_look:
-            return
+            return False
         self._next_look = now + _INTERVAL
-        counts = self.snapshot()
+        counts = self.snapshot(dead_ends)
         if tuple(counts.values()) != self._reported:
             self._reported = tuple(counts.values())
             _log.info("policy counters: %s", ", ".join(f"{name} {value}" for name, value in counts.items()))
-        self._rule_log.tell(0.0)
-        self._metrics.update()
+        return True
 
     def look(self) -> None:
         """Report what is counted by rule, for an engine that is never idle: once a minute, waiting for nothing."""

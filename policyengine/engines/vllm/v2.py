@@ -40,18 +40,23 @@ class ChosenTokens:
         self._host = torch.zeros(shape, dtype=torch.int32, pin_memory=self._pinned)
         self._before = torch.arange(1, window + 1, device=device)
         self._places = torch.zeros((states.max_num_reqs, window), dtype=torch.int64, device=device)
+        self._count = torch.zeros((), dtype=torch.int64, pin_memory=self._pinned)
         self._histories: dict[int, torch.Tensor] = {}
         self._copied = torch.cuda.Event() if self._pinned else None
         self._view: Ints = self._host.numpy()
 
-    def copy(self, fresh: dict[int, range]) -> None:
-        """Queue the copy of what is known now. fresh: by slot, the places of earlier tokens to copy too; is emptied."""
+    def copy(self, fresh: dict[int, range], count: torch.Tensor) -> None:
+        """Queue the copy of what is known now. fresh: by slot, the places of earlier tokens to copy too; is emptied.
+
+        count: an int64 scalar of the device, to come along.
+        """
         states = self._states
         lengths = states.total_len.gpu
         self._device[:, 0] = lengths
         torch.sub(lengths[:, None], self._before, out=self._places).clamp_(min=0)
         torch.gather(states.all_token_ids.gpu, 1, self._places, out=self._device[:, 1:])
         self._host.copy_(self._device, non_blocking=True)
+        self._count.copy_(count, non_blocking=True)
         for slot, places in fresh.items():
             history = torch.empty(len(places), dtype=torch.int32, pin_memory=self._pinned)
             history.copy_(states.all_token_ids.gpu[slot, places.start : places.stop], non_blocking=True)
@@ -60,10 +65,11 @@ class ChosenTokens:
         if self._copied is not None:
             self._copied.record()
 
-    def wait(self) -> None:
-        """Until the last copy is there. What was queued behind it goes on meanwhile."""
+    def wait(self) -> int:
+        """Until the last copy is there: the count. What was queued behind it goes on meanwhile."""
         if self._copied is not None:
             self._copied.synchronize()
+        return int(self._count)
 
     def history(self, slot: int) -> list[int] | None:
         """The earlier tokens that were asked for, once."""
@@ -105,7 +111,6 @@ class Batch(Rows):
         before = self._slots.pop(slot, None)
         if before is not None:
             self.leave(before)
-            self.counters.look()
         self._fresh.pop(slot, None)
         self._chosen.history(slot)
         row = Row(params, [], self._eos)
@@ -124,7 +129,7 @@ class Batch(Rows):
     def flush(self) -> None:
         """Before the forward pass: ask for the tokens chosen so far."""
         if self._slots:
-            self._chosen.copy(self._fresh)
+            self._chosen.copy(self._fresh, self.counters.dead_ends)
 
     # -- one step --------------------------------------------------------------------------------------------------
 
@@ -134,7 +139,7 @@ class Batch(Rows):
         if not any(slot in self._slots for slot in slots):
             self.step(logits, ())
             return logits
-        self._chosen.wait()
+        self.counters.report_known(self._chosen.wait())
         lengths = ctx.seq_lens_upper_bound_np.tolist()
         if logits.shape[0] == len(slots):
             ordered = [

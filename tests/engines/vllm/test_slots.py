@@ -258,6 +258,19 @@ def test_rows_that_were_not_scheduled_catch_up() -> None:
     assert 8 not in possible(after[0])
 
 
+def test_counts_are_logged_while_the_engine_runs(caplog: pytest.LogCaptureFixture) -> None:
+    """V2 never says that it is idle: the steps after tell what changed, numbers only."""
+    engine = Engine()
+    request = Request(sampling({"policies": ["only-padding-left"]}, max_tokens=9), [2])
+    engine.start(request)
+    engine.rows([request], {}, {})
+    engine.commit(request, [2])
+    engine.batch.counters._next_look = 0.0
+    with caplog.at_level("INFO"):
+        engine.rows([request], {}, {})
+    assert "policy counters: refused 0, failed 0, overruled 0, dead_ends 1" in caplog.text
+
+
 def test_batches_of_others_are_not_looked_at() -> None:
     """The profile run and requests without rules: the same logits, object and all."""
     engine = Engine(bind(program([policy("no-rice")], bans=[(0, ["rice"])])))
