@@ -17,6 +17,7 @@ from benchmarks import common
 from policyengine.engines.vllm import v1
 
 WIDTH = 131_072
+_CPU = torch.device("cpu")
 
 
 @dataclass
@@ -31,10 +32,12 @@ class Batch:
         self.texts = [[ids[f" {w}".encode()] for w in common.prose(400, seed)] for seed in range(self.size)]
 
 
-def ours(banned: tuple[str, ...], batch: Batch) -> tuple[Any, torch.Tensor, list[list[int]]]:
+def ours(
+    banned: tuple[str, ...], batch: Batch, device: torch.device = _CPU
+) -> tuple[Any, torch.Tensor, list[list[int]]]:
     """The V1 adapter's batch, ready to apply; its logits; the live output lists."""
     program = common.program(banned).bind(common.vocabulary(), device="cpu", target="vllm")
-    adapter = v1.Batch(program, torch.device("cpu"), object())
+    adapter = v1.Batch(program, device, object())
     outputs: list[list[int]] = [text[:20] for text in batch.texts]
     params = SimpleNamespace(
         structured_outputs=None,

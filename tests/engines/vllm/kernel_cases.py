@@ -211,3 +211,27 @@ def random_logits(rng: random.Random, rows: int, width: int) -> torch.Tensor:
 
 
 SIZES = st.tuples(st.integers(1, 5), st.integers(1, 40))
+
+
+def rare() -> tuple[torch.Tensor, Step]:
+    """What random steps seldom are: a row each, float32 [9, 12], and a step over all of them."""
+    logits = torch.arange(108, dtype=torch.float32).reshape(9, 12)
+    logits[1, 3] = logits[2, 1] = math.nan
+    logits[2, 3] = NEVER
+    logits[3] = math.nan
+    logits[4, 1], logits[4, 3] = math.inf, NEVER
+    logits[5, [3, 4]] = torch.tensor([0.0, -0.0])
+    logits[6, [3, 4, 5]] = torch.tensor([math.nan, -2.0, NEVER])
+    logits[8] = NEVER
+    logits[8, [1, 10]] = torch.tensor([-7.0, 3.0])
+    step = Step(
+        # The order of additions decides: beside the large ones the others are lost, one by one.
+        biases=[(0, {1: 3e7}), (0, {2: 1.0, 1: 0.9, 4: -1.0}), (0, {1: -3e7})],
+        forces={1: (3, 1), 2: (3, 1), 4: (3, 1)},  # NaN, and dead ends whose EOS is NaN or infinite
+        checks={3: 1, 8: 1},  # nothing but NaN; nothing but padding and EOS
+        stand_ins={5: (7, [4, 3]), 6: (7, [5, 3, 4])},
+        only={7: ([2], 1)},
+        masks=[(7, [[2]]), (8, [[1]])],
+        padding=[10, 11],
+    )
+    return logits, step

@@ -26,6 +26,7 @@ from tests.engines.vllm.kernel_cases import (
     modelled,
     random_logits,
     random_step,
+    rare,
 )
 
 
@@ -104,6 +105,18 @@ def test_thousands_of_ids() -> None:
         assert torch.equal(now.view(torch.int32), defined[-1].view(torch.int32))
         assert equal(now, wanted)
         assert found == ended
+
+
+def test_rare_steps() -> None:
+    """NaN, infinities, both zeros, sums whose order counts, dead ends of each kind."""
+    logits, step = rare()
+    wanted, ended = modelled(logits, step)
+    cache, defined = PartCache(CPU), list[torch.Tensor]()
+    cache.kernel = both(defined)
+    found = gather(step, cache, Lists()).apply(logits, np.array(step.padding))
+    assert torch.equal(logits.view(torch.int32), defined[0].view(torch.int32))
+    assert equal(logits, wanted)
+    assert found == ended
 
 
 def test_a_plan_that_names_no_row_of_the_logits() -> None:

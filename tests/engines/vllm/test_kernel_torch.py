@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -20,6 +21,7 @@ from tests.engines.vllm.kernel_cases import (
     modelled,
     random_logits,
     random_step,
+    rare,
 )
 
 
@@ -47,3 +49,17 @@ def test_a_step_is_what_the_model_says(on_host: bool, inline: int, size: tuple[i
             assert found is None
             assert equal(logits, wanted), step
             assert total == ended
+
+
+@pytest.mark.parametrize("on_host", [True, False])
+def test_rare_steps(on_host: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NaN, infinities, both zeros, sums whose order counts, dead ends of each kind."""
+    monkeypatch.setattr(edits_module, "_on_host", lambda _logits: on_host)
+    logits, step = rare()
+    wanted, ended = modelled(logits, step)
+    assert ended == 6
+    found = gather(step, PartCache(CPU), Lists()).apply(logits, np.array(step.padding))
+    assert equal(logits, wanted)
+    assert found == ended
+    assert logits[0, 1] == 0.0, "and not 2.0, as in another order of the calls"
+    assert not torch.isnan(logits[1:6]).any()

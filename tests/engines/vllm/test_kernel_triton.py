@@ -48,7 +48,7 @@ def test_the_interpreted_kernel_is_its_definition() -> None:
         "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "kernel_interpreted.py"), TRITON_INTERPRET="1"
     )
     assert done.returncode == 0, done.stdout
-    assert "4 passed" in done.stdout
+    assert "5 passed" in done.stdout
 
 
 @pytest.mark.parametrize("capability", ["80", "90"])
