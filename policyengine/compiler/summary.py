@@ -9,9 +9,8 @@ from policyengine.compiler.artifacts import CONFIGS, Build, rule_name
 from policyengine.runtime.bundle import ARRAYS
 from policyengine.runtime.program import Program
 
-# vLLM prefers its V2 runner on GPUs, which refuses a processor of the V1 interface: as printed, the command starts.
 _COMMANDS = {
-    "vllm": "VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL --config",
+    "vllm": "vllm serve MODEL --config",
     "trtllm": "trtllm-serve MODEL --extra_llm_api_options",
 }
 

@@ -43,10 +43,7 @@ def test_the_summary_says_what_was_compiled_and_what_to_run(run: Run, write: Wri
     ]
     assert "2 patterns in 1 automaton of" in result.out
     assert f"wrote 10 files, {sum(map(len, files(build).values())):,} bytes, in {build}" in result.out
-    assert (
-        f"PYTHONPATH={build} VLLM_USE_V2_MODEL_RUNNER=0 vllm serve MODEL --config {build}/vllm/config.yaml"
-        in result.out
-    )
+    assert f"PYTHONPATH={build} vllm serve MODEL --config {build}/vllm/config.yaml" in result.out
     assert f"PYTHONPATH={build} trtllm-serve MODEL --extra_llm_api_options {build}/trtllm/config.yaml" in result.out
 
 
