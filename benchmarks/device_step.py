@@ -33,7 +33,7 @@ def device_way(cache: Any, kernel: Any) -> Iterator[None]:
 
 
 def host_share(banned: tuple[str, ...], size: int, *, to_device: bool) -> tuple[float, int]:
-    """The fastest tenth of the steps, in seconds, and the words that the last one sent."""
+    """The tenth percentile of the steps, in seconds, and the words that the last one sent."""
     batch = token_step.Batch(size)
     adapter, logits, outputs = token_step.ours(banned, batch)
     cache = adapter._cache
