@@ -17,7 +17,7 @@ import openai
 import pytest
 import yaml
 
-from tests.engines.vllm.server import MODEL_NAME, Server, running
+from tests.engines.vllm.server import MODEL_NAME, Server, environment, running
 from tests.engines.vllm.test_server import EARLY_END, REPOSITORY
 from tests.engines.vllm.traffic import Ask, answers, part_hits
 
@@ -100,3 +100,16 @@ def test_mistakes_fail_alone(server: Server) -> None:
     )
     assert (outside.choices[0].finish_reason, outside.choices[0].text) == ("stop", "")
     assert answers(server, [Ask(1, max_tokens=2)])[0].tokens == 2
+
+
+@pytest.mark.parametrize("draft_tokens", [0, 3])
+def test_churn_inside_the_engines_own_states_and_sampler(draft_tokens: int) -> None:
+    """Slots that come and go, return, and get drafts: each row is what a dictionary of requests says."""
+    command = [sys.executable, str(Path(__file__).with_name("v2_sampler.py")), "1", "60", str(draft_tokens)]
+    done = subprocess.run(
+        command, env=environment(REPOSITORY, v2=True), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    rows, requests = map(int, done.stdout.split())
+    assert rows > 100
+    assert requests > 40
