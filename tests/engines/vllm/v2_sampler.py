@@ -144,7 +144,7 @@ def main(seed: str, steps: str, draft_tokens: str) -> None:
         rows += runner.step()
     counters = runner.batch.counters.snapshot()
     assert counters["failed"] == counters["refused"] == 0, counters
-    print(rows, runner.started)
+    sys.stdout.write(f"{rows} {runner.started}\n")
 
 
 if __name__ == "__main__":
