@@ -34,14 +34,9 @@ class Counters:
         self._reported: tuple[int, ...] = (0, 0, 0, 0)
         self._next_look = 0.0
 
-    def add_dead_ends(self, count: torch.Tensor | None) -> None:
-        """Add an int64 scalar of the device."""
-        if count is not None:
-            self._dead_ends += count
-
     @property
     def dead_ends(self) -> torch.Tensor:
-        """The count on the device, int64 scalar; only this class writes it."""
+        """The count on the device, int64 scalar: steps add to it there."""
         return self._dead_ends
 
     def snapshot(self, dead_ends: int | None = None) -> dict[str, int]:

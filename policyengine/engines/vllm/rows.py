@@ -18,8 +18,9 @@ import torch
 from policyengine.engines.vllm.counters import Counters
 from policyengine.engines.vllm.edits import Edits, PartCache
 from policyengine.engines.vllm.memo import Bias, Mask, Memo, More, Spot
+from policyengine.engines.vllm.row import Row, UnknownTokenError
 from policyengine.engines.vllm.steering import Steering
-from policyengine.runtime.counts import OutputCounts, RuleCounts
+from policyengine.runtime.counts import RuleCounts
 from policyengine.runtime.errors import RequestError
 
 if TYPE_CHECKING:
@@ -30,55 +31,6 @@ _log = logging.getLogger("vllm.policyengine")
 
 # Every batch of this process, so that a class which vLLM loads twice finds its twin.
 _batches: weakref.WeakSet[Rows] = weakref.WeakSet()
-
-
-class UnknownTokenError(RuntimeError):
-    """The engine does not say which tokens were chosen; no policy can hold."""
-
-
-class Row:
-    """One request in the batch. `params` and `output` (a live list) are vLLM's and are only read."""
-
-    __slots__ = (
-        "closed",
-        "consumed",
-        "counted",
-        "counts",
-        "eos",
-        "last",
-        "limited",
-        "noted",
-        "output",
-        "overruled",
-        "params",
-        "reasoning",
-        "session",
-        "spot",
-        "until",
-    )
-
-    def __init__(self, params: Any, output: list[int], default_eos: int) -> None:
-        self.params, self.output = params, output
-        self.session: TokenSession | None = None
-        self.consumed = 0  # how much of `output` the session has seen
-        self.last = -1  # the last id it has seen
-        self.overruled = 0  # the session's count of masked choices at the last step
-        self.counts: OutputCounts | None = None  # made with the session
-        self.counted = len(output)  # how much of it was counted by rule: a request may come back with what it has
-        self.noted = False  # whether anything was counted by rule of the token read last
-        # Where the row stands, as long as the output is shorter than `until`; the session itself may be behind.
-        self.spot: Spot | None = None
-        self.until = 0
-        self.closed = False  # failed: only EOS from here on
-        # The engine has masks of its own for this request, which may leave nothing beside ours.
-        self.limited = bool(params.structured_outputs or params.allowed_token_ids or params.bad_words)
-        self.reasoning: bool | None = None  # whether the prompt has begun, or ended, the reasoning
-        self.eos = default_eos if params.eos_token_id is None else params.eos_token_id
-
-    def fits(self) -> bool:
-        """Whether `output` continues what the session has seen."""
-        seen = self.consumed
-        return not seen or (len(self.output) >= seen and self.output[seen - 1] == self.last)
 
 
 class Rows:
@@ -98,6 +50,7 @@ class Rows:
         self._width = vocabulary.size
         self._real = int(program.is_real.sum())
         self._padding = np.flatnonzero(~program.is_real)
+        self._paddings: dict[int, np.ndarray] = {}  # by the width of the logits
         self._eos = vocabulary.eos_token_ids[0]
         self._twin = self._find_twin()
         self._twin_steps = 0
@@ -194,7 +147,7 @@ class Rows:
             else:
                 finished.append(index)
         if used:
-            self.counters.add_dead_ends(edits.apply(logits, self._all_padding(logits)))
+            edits.apply(logits, self._all_padding(logits), self.counters.dead_ends)
         return finished
 
     def _look(self, index: int, row: Row, edits: Edits) -> bool:
@@ -364,10 +317,11 @@ class Rows:
         return self.program.token_session(extra, stop, params.max_tokens, ignore_eos, reasoning=row.reasoning)
 
     def _all_padding(self, logits: torch.Tensor) -> np.ndarray:
-        if logits.shape[1] != self._width:
-            beyond = np.arange(self._width, logits.shape[1])
-            return np.concatenate((self._padding, beyond))
-        return self._padding
+        """What stands for no token, the columns beyond the vocabulary among it."""
+        width = logits.shape[1]
+        if width not in self._paddings:
+            self._paddings[width] = np.concatenate((self._padding, np.arange(self._width, width)))
+        return self._paddings[width]
 
 
 def _where(error: BaseException) -> str:

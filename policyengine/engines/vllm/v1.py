@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
 
-from policyengine.engines.vllm.rows import Row, Rows
+from policyengine.engines.vllm.row import Row
+from policyengine.engines.vllm.rows import Rows
 from policyengine.runtime.token_program import TokenProgram
 
 

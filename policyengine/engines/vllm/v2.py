@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from policyengine.engines.vllm.rows import Row, Rows, UnknownTokenError
+from policyengine.engines.vllm.row import Row, UnknownTokenError
+from policyengine.engines.vllm.rows import Rows
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext, LogitsProcRequestState

@@ -11,7 +11,7 @@ from vllm.v1.sample.logits_processor import BatchUpdate
 
 import policyengine as pe
 from policyengine.engines.vllm import edits as edits_module
-from policyengine.engines.vllm.rows import UnknownTokenError
+from policyengine.engines.vllm.row import UnknownTokenError
 from policyengine.runtime.program import ForcePlan, Param, ParameterPlan
 from tests.engines.vllm.batches import RICE, VOCABULARY, added, bind, new_batch, possible, random_logits, sampling
 from tests.engines.vllm.programs import EOS, OTHER_END, WIDTH, avoid, policy, program

@@ -18,7 +18,7 @@ from vllm import SamplingParams
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext, LogitsProcRequestState
 
-from policyengine.engines.vllm.rows import UnknownTokenError
+from policyengine.engines.vllm.row import UnknownTokenError
 from policyengine.engines.vllm.v2 import Batch
 from policyengine.runtime.token_program import TokenProgram
 from tests.engines.vllm.batches import (
