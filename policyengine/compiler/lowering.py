@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policyengine.compiler.work import Source, Work
+from policyengine.language import limits
 from policyengine.language import policyset as said
 from policyengine.runtime import program as plan
 
@@ -57,10 +58,17 @@ def _parameter(parameter: said.Parameter) -> plan.ParameterPlan:
         default=float(default) if parameter.type == "number" and default is not None else default,
         ge=None if parameter.ge is None else float(parameter.ge),
         le=None if parameter.le is None else float(parameter.le),
-        max_length=parameter.max_length,
+        max_length=_max_length(parameter),
         choices=parameter.choices,
         description=parameter.description,
     )
+
+
+def _max_length(parameter: said.Parameter) -> int | None:
+    """A text of a client is never longer than one of a policy may be."""
+    if parameter.type != "string" or parameter.max_length is not None:
+        return parameter.max_length
+    return limits.TEXT_LENGTH.default
 
 
 def _body(rule: said.Rule) -> plan.RuleBody:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import policyengine as pe
 from policyengine.requests import build_parser, request_schema
 from policyengine.runtime.errors import RequestError
 from policyengine.runtime.program import ParameterPlan, PolicyPlan
@@ -208,3 +210,15 @@ def test_whatever_a_client_sends_is_checked_or_refused_in_one_line(extra_args: d
         assert 0 in request.policies
         assert 3 not in request.policies
         assert 0 <= request.values["min_len"] <= 4096  # type: ignore[operator]
+
+
+def test_a_text_without_a_limit_has_the_one_of_the_language(tmp_path: Path) -> None:
+    """A client may not send what a policy may not hold: reading it would stop the engine for everybody."""
+    (tmp_path / "p.yaml").write_text(
+        "version: 1\npolicy: p\nactivation: on_request\nparameters: {opening: {type: string}}\n"
+        "rules: {r: {force: {text: {param: opening}, at: start}}}\n"
+    )
+    program = pe.compile(pe.load(tmp_path))
+    with pytest.raises(pe.RequestError, match="at most 65536 characters"):
+        program.text_session({"policies": ["p"], "opening": "x" * 65_537})
+    program.text_session({"policies": ["p"], "opening": "x" * 65_536})
