@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from policyengine.engines.vllm.row import Row, UnknownTokenError
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext, LogitsProcRequestState
 
     from policyengine.runtime.token_program import TokenProgram
-
-Ints = npt.NDArray[np.int32]
 
 
 class ChosenTokens:
@@ -35,16 +31,19 @@ class ChosenTokens:
     def __init__(self, states: LogitsProcRequestState, window: int) -> None:
         """window: the most tokens that a step may add to a request."""
         self.window, self._states = window, states
-        device, shape = states.device, (states.max_num_reqs, 1 + window)
+        device, slots = states.device, states.max_num_reqs
         self._pinned = device.type == "cuda"
-        self._device = torch.zeros(shape, dtype=torch.int32, device=device)
-        self._host = torch.zeros(shape, dtype=torch.int32, pin_memory=self._pinned)
         self._before = torch.arange(1, window + 1, device=device)
-        self._places = torch.zeros((states.max_num_reqs, window), dtype=torch.int64, device=device)
-        self._count = torch.zeros((), dtype=torch.int64, pin_memory=self._pinned)
+        self._places = torch.zeros((slots, window), dtype=torch.int64, device=device)
+        self._last = torch.zeros((slots, window), dtype=torch.int32, device=device)
+        self._lengths = self._on_host((slots,), torch.int32)
+        self._tokens = self._on_host((slots, window), torch.int32)
+        self._count = self._on_host((), torch.int64)
         self._histories: dict[int, torch.Tensor] = {}
         self._copied = torch.cuda.Event() if self._pinned else None
-        self._view: Ints = self._host.numpy()
+
+    def _on_host(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(shape, dtype=dtype, pin_memory=self._pinned)
 
     def copy(self, fresh: dict[int, range], count: torch.Tensor) -> None:
         """Queue the copy of what is known now. fresh: by slot, the places of earlier tokens to copy too; is emptied.
@@ -52,15 +51,15 @@ class ChosenTokens:
         count: an int64 scalar of the device, to come along.
         """
         states = self._states
-        lengths = states.total_len.gpu
-        self._device[:, 0] = lengths
+        lengths, tokens = states.total_len.gpu, states.all_token_ids.gpu
         torch.sub(lengths[:, None], self._before, out=self._places).clamp_(min=0)
-        torch.gather(states.all_token_ids.gpu, 1, self._places, out=self._device[:, 1:])
-        self._host.copy_(self._device, non_blocking=True)
+        torch.gather(tokens, 1, self._places, out=self._last)
+        self._lengths.copy_(lengths, non_blocking=True)
+        self._tokens.copy_(self._last, non_blocking=True)
         self._count.copy_(count, non_blocking=True)
         for slot, places in fresh.items():
-            history = torch.empty(len(places), dtype=torch.int32, pin_memory=self._pinned)
-            history.copy_(states.all_token_ids.gpu[slot, places.start : places.stop], non_blocking=True)
+            history = self._on_host((len(places),), torch.int32)
+            history.copy_(tokens[slot, places.start : places.stop], non_blocking=True)
             self._histories[slot] = history
         fresh.clear()
         if self._copied is not None:
@@ -79,11 +78,12 @@ class ChosenTokens:
 
     def total(self, slot: int) -> int:
         """How many tokens the slot has, its prompt included."""
-        return int(self._view[slot, 0])
+        return int(self._lengths[slot])
 
     def last(self, slot: int, count: int) -> list[int]:
         """The last `count` tokens of a slot, at most `window`, in order."""
-        return self._view[slot, count:0:-1].tolist()
+        found: list[int] = self._tokens[slot, :count].tolist()
+        return found[::-1]
 
     def everything(self, slot: int, places: range) -> list[int]:
         """Tokens of a slot, from the device. Waits for it."""

@@ -1,4 +1,4 @@
-"""The V1 batch inside vLLM's own persistent batch: whatever comes, goes and moves, each row gets its own rules."""
+"""The V1 batch inside vLLM's own batch and sampler: whatever comes, goes and moves, each row gets its own rules."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vllm import SamplingParams
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, LogitsProcessors, MoveDirectionality
+from vllm.v1.sample.sampler import Sampler
 from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
 
 from policyengine.engines.vllm import edits as edits_module
@@ -64,6 +65,7 @@ class Engine:
             logitsprocs=LogitsProcessors([AsProcessor(self.batch)]),
             logitsprocs_need_output_token_ids=True,
         )
+        self.sampler = Sampler()
         self.running: dict[str, CachedRequestState] = {}
         self.preempted: dict[str, CachedRequestState] = {}
         self.started = 0
@@ -103,8 +105,7 @@ class Engine:
         self.steps += 1
         before = random_logits(len(self.inputs.req_ids), self.steps)
         after = before.clone()
-        for processor in self.inputs.logitsprocs.all:
-            after = processor.apply(after)
+        after = self.sampler.apply_logits_processors(after, self.inputs.sampling_metadata, False)
         for row, name in enumerate(self.inputs.req_ids):
             state = self.running[name]
             params = state.sampling_params

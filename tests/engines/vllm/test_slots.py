@@ -20,6 +20,7 @@ from vllm.v1.worker.gpu.sample.logits_processor.interface import LogitsContext, 
 
 from policyengine.engines.vllm.row import UnknownTokenError
 from policyengine.engines.vllm.v2 import Batch
+from policyengine.runtime.program import BiasPlan
 from policyengine.runtime.token_program import TokenProgram
 from tests.engines.vllm.batches import (
     CPU,
@@ -269,6 +270,26 @@ def test_counts_are_logged_while_the_engine_runs(caplog: pytest.LogCaptureFixtur
     with caplog.at_level("INFO"):
         engine.rows([request], {}, {})
     assert "policy counters: refused 0, failed 0, overruled 0, dead_ends 1" in caplog.text
+
+
+def test_the_second_of_two_instances_stands_by() -> None:
+    """Named and by entry point at once: each gets every call, and a bias counts once."""
+    nudge = bind(program([policy("nudge", "always")], [(0, BiasPlan(((4, 1.5),)))]))
+    engine = Engine(nudge)
+    second = Batch(nudge, engine.states, engine.batch.engine)
+    assert (engine.batch.is_second, second.is_second) == (False, True)
+    first, request = engine.batch, Request(sampling(), [2])
+    engine.start(request)
+    second.add(request.slot, request.params)
+    for _ in range(2):
+        before, once = engine.rows([request], {}, {})
+        engine.batch = second
+        engine.steps -= 1  # the same logits
+        _, again = engine.rows([request], {}, {})
+        assert once[0, 4] == before[0, 4] + 1.5
+        assert torch.equal(again, before)
+        engine.batch = first
+        engine.commit(request, [2])
 
 
 def test_batches_of_others_are_not_looked_at() -> None:
