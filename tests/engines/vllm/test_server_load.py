@@ -8,21 +8,25 @@ that has a seed ("CPU Generator does not use offset").
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import regex
+from openai import AsyncOpenAI
 
 from tests.engines.vllm.server import MODEL_NAME, Server, running
 from tests.engines.vllm.traffic import Ask, answers
 
 pytestmark = pytest.mark.engine
 
+EOS = 0
 PARTS = ["e", "s", "in", "t"]
 POLICY = """\
 version: 1
@@ -153,6 +157,54 @@ def test_several_answers_that_ignore_their_end(server: Server, stream: bool) -> 
     assert holds(texts)
     if not stream:
         assert reply.usage.completion_tokens == 4 * 60
+
+
+def test_the_engines_own_limits_beside_policies(server: Server) -> None:
+    """G5: ids, words and biases of clients, in one batch under bans. Each answer ends, and none holds what is banned.
+
+    A client that allows only ids of which none may be chosen gets an empty answer that ended by itself.
+    """
+    rng = random.Random(11)
+
+    def settings(seed: int) -> dict[str, Any]:
+        chosen: dict[str, Any] = {"return_token_ids": True}
+        if seed % 2:
+            chosen["allowed_token_ids"] = rng.sample(range(256, 4000), rng.choice([1, 3, 200]))
+        if seed % 3 == 0:
+            chosen["bad_words"] = ["a", " l"]
+        if seed % 5 == 0:
+            chosen |= {"ignore_eos": True, "min_tokens": 5}
+        return chosen
+
+    async def ask(client: AsyncOpenAI, seed: int, chosen: dict[str, Any]) -> Any:
+        bias = {str(token): 5.0 for token in rng.sample(range(256, 4000), 20)}
+        reply = await client.completions.create(
+            model=MODEL_NAME,
+            prompt=f"def f{seed}",
+            max_tokens=20,
+            temperature=1,
+            logit_bias=bias,
+            extra_body=chosen,
+        )
+        return reply.choices[0]
+
+    async def all_of(asked: list[dict[str, Any]]) -> list[Any]:
+        async with server.async_client() as client:
+            return list(await asyncio.gather(*(ask(client, seed, chosen) for seed, chosen in enumerate(asked))))
+
+    asked = [settings(seed) for seed in range(60)]
+    found = asyncio.run(all_of(asked))
+    assert holds([choice.text for choice in found])
+    at_once = 0
+    for chosen, choice in zip(asked, found, strict=True):
+        ids, allowed = list(choice.token_ids), set(chosen.get("allowed_token_ids", ()))
+        written = [token for token in ids if token != EOS]
+        assert not allowed or set(written) <= allowed
+        assert choice.finish_reason == ("length" if len(ids) == 20 else "stop")
+        if chosen.get("ignore_eos"):
+            assert len(ids) == 20
+        at_once += not written
+    assert at_once >= 5, "some of those ids cannot be chosen under these bans"
 
 
 def test_nothing_failed_inside(server: Server) -> None:
