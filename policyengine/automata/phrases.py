@@ -278,10 +278,12 @@ class PhraseAutomaton:
         return dict(zip(self.keys.tolist(), range(N_BASES, self.n_states), strict=True))
 
     @cached_property
-    def _lists(self) -> tuple[array[int], array[int], bytes, bytes, array[int]]:
+    def _lists(self) -> tuple[array[int], array[int], bytes, bytes, array[int], array[int]]:
         # Quicker to read one entry of than arrays of numpy; and unlike lists nothing that a garbage collection reads.
-        fail, context, live = (array("i", ints.tobytes()) for ints in (self.fail, self.context, self.live))
-        return fail, context, self.has_now.tobytes(), self.has_waiting.tobytes(), live
+        fail, context, live, depth = (
+            array("i", ints.tobytes()) for ints in (self.fail, self.context, self.live, self.depth)
+        )
+        return fail, context, self.has_now.tobytes(), self.has_waiting.tobytes(), live, depth
 
     @cached_property
     def _outputs(self) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
@@ -293,7 +295,7 @@ class PhraseAutomaton:
         Returns the next state, the patterns that this symbol completes because it is an edge after them (they end
         before it), and the patterns that end with it.
         """
-        fail, context, has_now, has_waiting, _ = self._lists
+        fail, context, has_now, has_waiting, _, _ = self._lists
         children = self._children
         before = context[state]
         join = self.folding.join_class(symbol)
@@ -317,8 +319,8 @@ class PhraseAutomaton:
 
     def falls(self, state: int, symbol: int) -> int:
         """The next state on the failure chain if the symbol does there just what it does here; else the state."""
-        fail, _, _, has_waiting, _ = self._lists
-        if state < N_BASES or has_waiting[state] or self.is_repeat(state, symbol):
+        fail, _, _, has_waiting, _, _ = self._lists
+        if state < N_BASES or has_waiting[state] or (symbol == SPACE and self.is_repeat(state, symbol)):
             return state
         return state if (state - N_BASES + _FIRST) << _SYMBOL_BITS | symbol in self._children else fail[state]
 
@@ -374,8 +376,9 @@ class PhraseAutomaton:
 
     def shorter(self, state: int, length: int) -> int:
         """The state of the longest suffix, shorter than so many symbols, that begins a phrase, or a base."""
-        while self.depth[state] >= length:
-            state = self._lists[0][state]
+        fail, depth = self._lists[0], self._lists[5]
+        while depth[state] >= length:
+            state = fail[state]
         return state
 
     def pattern_length(self, pattern: int) -> int:

@@ -179,7 +179,6 @@ class PhraseScanner(Scanner[int]):
         self.automaton = automaton
         self._table = automaton.folding.table
         self._steps: dict[int, Step] = {}
-        self._links: dict[int, tuple[int, int]] = {}  # by state: the longest live match, and the state without it
 
     def step(self, state: int, ch: str) -> Step:
         """Read one character."""
@@ -219,20 +218,10 @@ class PhraseScanner(Scanner[int]):
 
     def live(self, state: int) -> Iterator[int]:
         """The lengths, in symbols, of all partial matches that can still complete; the longest first."""
-        while True:
-            length, state = self._links.get(state) or self._link(state)
-            if not length:
-                return
+        automaton = self.automaton
+        while length := automaton.live_depth(state):
             yield length
-
-    def _link(self, state: int) -> tuple[int, int]:
-        at, length = state, self.automaton.live_depth(state)
-        if length:
-            at = self.automaton.shorter(state, length)
-        if len(self._links) >= _KEPT_STEPS:
-            self._links.clear()
-        self._links[state] = length, at
-        return length, at
+            state = automaton.shorter(state, length)
 
 
 def replacement(action: TextAction) -> str:

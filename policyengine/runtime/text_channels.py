@@ -14,7 +14,8 @@ from typing import Literal
 from policyengine.runtime.channels import Markers, Segment, Splitter
 from policyengine.runtime.program import Program, Request
 from policyengine.runtime.text_plan import plan_for
-from policyengine.runtime.text_session import TextSession, Verdict, joined, verdict_of
+from policyengine.runtime.text_session import TextSession
+from policyengine.runtime.text_verdicts import Verdict, joined, verdict_of
 
 
 class ChannelTextSession(TextSession):

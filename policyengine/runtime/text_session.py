@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self
 
 from policyengine.runtime.program import Program, Request
 from policyengine.runtime.search_time import SearchTime, SearchTimeoutError
@@ -16,6 +15,7 @@ from policyengine.runtime.text_found import Found
 from policyengine.runtime.text_memo import BLIND, Node
 from policyengine.runtime.text_pieces import Stop
 from policyengine.runtime.text_plan import BLOCKED, TextPlan, plan_for
+from policyengine.runtime.text_verdicts import EMITTED, SILENCE, Match, Verdict, joined, verdict_of
 from policyengine.runtime.text_watch import Watch
 from policyengine.runtime.text_window import Window
 
@@ -27,35 +27,6 @@ OVER_MAX_HOLD, OVER_TIME = "max_hold", "regex_timeout"
 counters: Counter[str] = Counter()  # of this process: how many outputs ended for each of these reasons
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A match that decided something; `start` and `end` in code points of the original text.
-
-    One that goes on after it has counted (as of `a+`) is told once, when it is over. One that only a redaction brought
-    about (a join in what the client would see) covers all that it joins.
-    """
-
-    policy: str
-    rule: str
-    start: int
-    end: int
-
-
-class Verdict(NamedTuple):
-    """What to do now: `text` leaves with it, and after a terminate nothing more. `matches`: decided in this call.
-
-    shadowed: what rules in shadow matched in the original text, which changed nothing. Each is told on its own: what
-    other rules make of the text plays no part, but that nothing is read behind the match that ended an output.
-    """
-
-    action: Literal["emit", "suppress", "terminate"]
-    text: str
-    reason: str | None
-    matches: tuple[Match, ...]
-    shadowed: tuple[Match, ...] = ()
-
-
-_SILENCE = Verdict("suppress", "", None, ())
 _TIMED_OUT = Verdict("terminate", "", OVER_TIME, ())
 
 
@@ -75,6 +46,7 @@ class TextSession:
         "_plan",
         "_read",
         "_since",
+        "_special",
         "_stopped",
         "_time",
         "_watches",
@@ -115,6 +87,7 @@ class TextSession:
         self._changes = plan.holds or plan.silent or plan.rewrite is not None
         self._stopped = 0  # where a match ended the output, in code points read
         self._watches = tuple(Watch(one, self._read) for one in plan.watched)
+        self._special = bool(self._changes or self._watches or plan.searches)
 
     @property
     def idle(self) -> bool:
@@ -135,7 +108,22 @@ class TextSession:
 
     def feed(self, text: str) -> Verdict:
         """Read the next piece of the output. Emit: `text` leaves now; suppress: nothing does."""
-        return self._watch(text) if self._watches else self._act(text)
+        node = self._node
+        if node is None or self._special:
+            return self._watch(text) if self._watches else self._act(text)
+        # Most chunks: what `_act` would do, with fewer calls.
+        try:
+            after = node[text]
+        except Exception:
+            self._node = None  # text was lost, so the output has ended
+            raise
+        if after is BLIND:
+            return self._read_on(text)
+        if node.hold or after.hold:
+            return self._go(node, after, text)
+        self._node = after
+        self._read += len(text)
+        return EMITTED[text]
 
     def _act(self, text: str) -> Verdict:
         """`feed` for the rules that act."""
@@ -176,7 +164,7 @@ class TextSession:
             out = text
         if self._changes:
             return self._leave(out)
-        return tuple.__new__(Verdict, ("emit", out, None, (), ())) if out else _SILENCE  # a call takes twice as long
+        return EMITTED[out]
 
     def _leave(self, out: str) -> Verdict:
         """What leaves, where not all of it leaves at once and as it was read."""
@@ -185,7 +173,7 @@ class TextSession:
         if self._kept is None:
             return self._verdict(out, ())
         self._kept.append(out)
-        return _SILENCE
+        return SILENCE
 
     def _watch(self, text: str) -> Verdict:
         """`feed`, where rules in shadow read too: as far as the others do."""
@@ -217,7 +205,7 @@ class TextSession:
     def _read_on(self, text: str) -> Verdict:
         """`feed` where more is to be done than to go on to a known node."""
         if self._node is None and self._window is None:
-            return _SILENCE  # the output has ended
+            return SILENCE  # the output has ended
         if len(text) > _SLICE:
             return self._by_slices(text)
         node, window = self._node, self._window
@@ -260,7 +248,7 @@ class TextSession:
         if self._kept is None:
             return self._verdict(out, matches)
         self._kept.append(out)
-        return Verdict("suppress", "", None, matches) if matches else _SILENCE
+        return Verdict("suppress", "", None, matches) if matches else SILENCE
 
     def _open(self, node: Node) -> Window:
         """A window to go on from a node."""
@@ -295,7 +283,7 @@ class TextSession:
     def _finish(self) -> Verdict:
         window = self._open(self._node) if self._node is not None else self._window
         if window is None:
-            return _SILENCE
+            return SILENCE
         self._node = self._window = None
         try:
             if self._time is None:
@@ -342,17 +330,4 @@ class TextSession:
         return tuple(Match(*names[m.rule], m.start + origin, m.end + origin) for m in window.take(ended=ended))
 
 
-def verdict_of(text: str, matches: tuple[Match, ...], shadowed: tuple[Match, ...] = ()) -> Verdict:
-    """The verdict that lets text leave, if there is any."""
-    if not text:
-        return Verdict("suppress", "", None, matches, shadowed) if matches or shadowed else _SILENCE
-    return Verdict("emit", text, None, matches, shadowed)
-
-
-def joined(parts: Sequence[Verdict]) -> Verdict:
-    """Verdicts that follow each other as one; only the last may be a terminate."""
-    text, matches = "".join(part.text for part in parts), tuple(match for part in parts for match in part.matches)
-    shadowed = tuple(match for part in parts for match in part.shadowed)
-    if parts and parts[-1].action == "terminate":
-        return Verdict("terminate", text, parts[-1].reason, matches, shadowed)
-    return verdict_of(text, matches, shadowed)
+__all__ = ["OVER_MAX_HOLD", "OVER_TIME", "Match", "TextSession", "Verdict", "counters"]

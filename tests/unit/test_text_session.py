@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from policyengine import Match, Program, TextSession
-from policyengine.runtime import text_memo
+from policyengine.runtime import text_memo, text_verdicts
 from policyengine.runtime.program import Request, WhenPlan
 from tests.oracle import Phrase
 from tests.streams import Result, run
@@ -128,11 +128,13 @@ def test_many_sessions_in_the_same_situation_share_what_they_learn() -> None:
 def test_what_is_learned_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_memo, "_KEPT_NODES", 20)
     monkeypatch.setattr(text_memo, "_KEPT_TEXTS", 20)
+    monkeypatch.setattr(text_verdicts, "_KEPT", 20)
     policies = program(ban("secret"))
     session = policies.text_session()
     for i in range(500):
         assert session.feed(f"n{i} ").text == f"n{i} "
         assert max(session._plan.memo.size) <= 20
+        assert len(text_verdicts.EMITTED) <= 20
     assert run(policies, ["a sec", "ret."]).text == "a [redacted]."
 
 
