@@ -11,40 +11,31 @@ spelling, and hold nothing back. Ours does all of that, and ends the stream.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import random
 import re
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks import common
+from benchmarks import common, streaming_mixed
+from benchmarks.streaming_texts import Reader, corpus
 
 CHUNKS = 4_000
+_WARM = (5, 20)  # texts that ours has read before new ones are measured
 _SAMPLE = 200  # chunks, for peers that take long
-_CLEAN = 99  # the seed of the text that is checked
 
 Feed = Callable[[str], bool]  # whether something was found in, or with, this chunk
 
 
-def text(seed: int, chunks: int = CHUNKS) -> list[str]:
-    """Prose in chunks of four characters on average: words with their space, whole or in two pieces."""
-    pick, pieces = random.Random(seed), list[str]()
-    for word in common.prose(chunks, seed):
-        spaced = " " + word
-        cut = pick.randint(1, len(spaced)) if len(spaced) > 4 else len(spaced)
-        pieces += [piece for piece in (spaced[:cut], spaced[cut:]) if piece]
-        if len(pieces) >= chunks:
-            break
-    return pieces[:chunks]
-
-
-def phrases(count: int, rounds: int) -> tuple[str, ...]:
+def phrases(count: int) -> tuple[str, ...]:
     """As many phrases, none of which the peers, who know no word edges, find in the texts that they read."""
-    read = "\n".join("".join(text(seed)).lower() for seed in (*range(rounds), _CLEAN))
-    return tuple([p for p in common.phrases(count + count // 2) if p.lower() not in read][:count])
+    read = corpus().lower()
+    return tuple([p for p in common.phrases(count + count // 2 + 50) if p.lower() not in read][:count])
 
 
 # -- the peers: each gives a function that reads one stream --------------------------------------------------------
@@ -153,7 +144,7 @@ def absent() -> list[str]:
 
 def check(start: Callable[[], Feed], banned: Sequence[str]) -> None:
     """A clean text passes; a phrase in it, cut into pieces, is found with the chunk that ends it or the next one."""
-    clean = text(_CLEAN)[:120]
+    clean = Reader().text(120)
     feed = start()
     assert not any(feed(chunk) for chunk in clean)
     for phrase in random.Random(7).sample(list(banned), min(5, len(banned))):
@@ -164,18 +155,25 @@ def check(start: Callable[[], Feed], banned: Sequence[str]) -> None:
         assert found in (ends, ends + 1), (phrase, found, ends)
 
 
-def _per_chunk(feed: Feed, chunks: Sequence[str]) -> float:
+def _per_chunk(feed: Callable[[str], object], chunks: Sequence[str]) -> float:
+    chunks = ["".join(list(chunk)) for chunk in chunks]  # strings just made, as those of a server are
     begin = time.process_time()  # of this process alone: other programs take their share of a machine, too
     for chunk in chunks:
         feed(chunk)
     return (time.process_time() - begin) / len(chunks)
 
 
+def _freeze() -> None:
+    """What there is by now, texts and programs measured before, is the benchmark's: no collection looks through it."""
+    gc.collect()
+    gc.freeze()
+
+
 def _peer(start: Callable[[], Feed], rounds: int, *, slow: bool) -> float:
     """Seconds a chunk. A slow one is sampled half way through the text, where its cost is the average."""
-    times = []
-    for seed in range(rounds):
-        chunks, feed = text(seed), start()
+    times, reader = [], Reader()
+    for _ in range(rounds):
+        chunks, feed = reader.text(CHUNKS), start()
         if slow:
             feed("".join(chunks[: CHUNKS // 2]))
             chunks = chunks[CHUNKS // 2 :][:_SAMPLE]
@@ -183,24 +181,35 @@ def _peer(start: Callable[[], Feed], rounds: int, *, slow: bool) -> float:
     return median(times)
 
 
+def _ours(make: Callable[[], Callable[[], Callable[[str], object]]], rounds: int) -> dict[str, float]:
+    """Seconds a chunk by what was read before. `make` gives a function that begins a stream of a new program."""
+    row, reader = {}, Reader()
+    row["first"] = median(_per_chunk(make()(), reader.text(CHUNKS)) for _ in range(rounds))
+    start, read = make(), list[list[str]]()
+    _freeze()
+    for warm in _WARM:
+        while len(read) < warm:
+            read.append(reader.text(CHUNKS))
+            _per_chunk(start(), read[-1])
+        new = [reader.text(CHUNKS) for _ in range(rounds)]
+        row[f"after {warm}"] = median(_per_chunk(start(), text) for text in new)
+        read += new
+    row["again"] = median(_per_chunk(start(), read[0]) for _ in range(rounds))
+    return row
+
+
 def rows(counts: Sequence[int], rounds: int) -> list[dict[str, float]]:
     """One row a number of phrases, seconds a chunk.
 
-    first: ours on the first text that a program reads; later: on a text that it has not read, after twenty others;
+    first: ours on the first text that a program reads; after N: on a text that it has not read, after N others;
     again: on one that it has read; and each peer that is installed.
     """
     found = []
     for count in counts:
-        banned = phrases(count, rounds)
+        banned = phrases(count)
         assert len(banned) == count
-        mine = ours(banned)
-        check(mine, banned)
-        row: dict[str, float] = {"phrases": count}
-        row["first"] = median(_per_chunk(ours(banned)(), text(seed)) for seed in range(rounds))
-        for seed in range(100, 120):
-            _per_chunk(mine(), text(seed))
-        row["later"] = median(_per_chunk(mine(), text(seed)) for seed in range(200, 200 + rounds))
-        row["again"] = median(_per_chunk(mine(), text(100)) for _ in range(rounds))
+        check(ours(banned), banned)
+        row: dict[str, float] = {"phrases": count} | _ours(partial(ours, banned), rounds)
         for name, peer in PEERS.items():
             if name not in absent():
                 start = peer(banned)
@@ -211,28 +220,43 @@ def rows(counts: Sequence[int], rounds: int) -> list[dict[str, float]]:
 
 
 def lengths(count: int, rounds: int) -> list[dict[str, float]]:
-    """One row a length of text, in chunks: seconds a chunk, `later` and `again` as in `rows`."""
-    start, found = ours(phrases(count, 0)), []
-    for seed in range(100, 120):
-        _per_chunk(start(), text(seed))
+    """One row a length of text, in chunks: seconds a chunk of new texts after twenty others, and of one read before."""
+    start, reader, found = ours(phrases(count)), Reader(), []
+    for _ in range(20):
+        _per_chunk(start(), reader.text(CHUNKS))
     for chunks in (250, 1_000, 4_000, 16_000, 64_000):
-        repeat = max(1, 4_000 // chunks)
-        later = [_per_chunk(start(), text(300 + chunks + i, chunks)) for i in range(rounds * repeat)]
-        again = [_per_chunk(start(), text(300 + chunks, chunks)) for _ in range(rounds * repeat)]
-        found.append({"chunks": chunks, "later": median(later), "again": median(again)})
+        texts = [reader.text(chunks) for _ in range(max(1, rounds * CHUNKS // chunks))]
+        later = [_per_chunk(start(), text) for text in texts]
+        again = [_per_chunk(start(), texts[0]) for _ in texts]
+        found.append({"chunks": chunks, "new": median(later), "again": median(again)})
+    return found
+
+
+def mixtures(count: int, rounds: int) -> dict[str, dict[str, float]]:
+    """By what stands beside the phrases: as the columns of ours in `rows`."""
+    banned, found = phrases(count), {}
+    for name in streaming_mixed.NAMES:
+        found[name] = _ours(partial(streaming_mixed.feeds, name, banned), rounds)
     return found
 
 
 def show(quick: bool) -> None:
-    """Print both tables, in microseconds a chunk."""
+    """Print the three tables, in microseconds a chunk."""
     rounds = 3 if quick else 7
-    names = ["first", "later", "again", *(name for name in PEERS if name not in absent())]
-    print(f"streaming, µs a chunk ({CHUNKS:,} chunks, {len(''.join(text(0))):,} characters)")
+    corpus()
+    _freeze()
+    mine = ["first", *(f"after {warm}" for warm in _WARM), "again"]
+    names = [*mine, *(name for name in PEERS if name not in absent())]
+    characters = sum(map(len, Reader().text(CHUNKS)))
+    print(f"streaming, µs a chunk ({CHUNKS:,} chunks a text; the first has {characters:,} characters)")
     print(f"{'phrases':>9} " + " ".join(f"{name:>12}" for name in names))
-    for row in rows((10, 100, 1_000) if quick else (10, 100, 1_000, 10_000), rounds):
+    for row in rows((10, 1_000) if quick else (10, 100, 1_000, 10_000), rounds):
         print(f"{row['phrases']:>9,} " + " ".join(f"{row[name] * 1e6:>12.2f}" for name in names))
     if absent():
         print(f"absent: {', '.join(absent())} (pip install '.[bench]')")
-    print(f"\n{'chunks':>9} {'later':>12} {'again':>12}   1,000 phrases, by length of text")
+    print(f"\n{'chunks':>9} {'new':>12} {'again':>12}   1,000 phrases, by length of text, after 20 others")
     for row in lengths(1_000, rounds):
-        print(f"{row['chunks']:>9,} {row['later'] * 1e6:>12.2f} {row['again'] * 1e6:>12.2f}")
+        print(f"{row['chunks']:>9,} {row['new'] * 1e6:>12.2f} {row['again'] * 1e6:>12.2f}")
+    print(f"\n{'1,000 phrases':>20} " + " ".join(f"{name:>12}" for name in mine))
+    for name, row in mixtures(1_000, rounds).items():
+        print(f"{name:>20} " + " ".join(f"{row[column] * 1e6:>12.2f}" for column in mine))
