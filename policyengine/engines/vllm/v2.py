@@ -7,7 +7,6 @@ step before, the device does not wait for the host (decision 0009).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -140,27 +139,30 @@ class Batch(Rows):
         if not any(slot in self._slots for slot in slots):
             self.step(logits, ())
             return logits
+        if self._fresh:
+            self.flush()  # it was not called since they came
         self.counters.report_known(self._chosen.wait())
-        lengths = ctx.seq_lens_upper_bound_np.tolist()
         if logits.shape[0] == len(slots):
+            lengths = ctx.seq_lens_upper_bound_np.tolist()
             ordered = [
                 (index, row)
                 for index, (slot, length) in enumerate(zip(slots, lengths, strict=False))
-                if (row := self._slots.get(slot)) is not None and self._catch_up(slot, row, length)
+                if (row := self._slots.get(slot)) is not None
+                and self._catch_up(slot, row, length, None if self._drafting else ctx.input_ids[index])
             ]
             finished = self.step(logits, ordered)
             names = slots
         else:
-            ordered, drafts, names = self._with_drafts(slots, lengths, ctx)
+            ordered, drafts, names = self._with_drafts(ctx)
             finished = self.step(logits, ordered, drafts)
         for index in finished:
             del self._slots[names[index]]
         return logits
 
-    def _catch_up(self, slot: int, row: Row, length: int) -> bool:
-        """Read what was chosen since. length: how many tokens the choice comes after; with drafts at most so many.
+    def _catch_up(self, slot: int, row: Row, length: int, fed: torch.Tensor | int | None) -> bool:
+        """Read what was chosen since. False: the prompt is not read whole yet, and what is chosen is thrown away.
 
-        False: the prompt is not read whole yet, and what is chosen will be thrown away.
+        length: how many tokens the choice comes after. fed: the last of them; None: `length` is only an upper bound.
         """
         states, output = self._states, row.output
         prompt, filled = int(states.prompt_len.np[slot]), int(states.prefill_len.np[slot])
@@ -174,8 +176,9 @@ class Batch(Rows):
             output.extend(history[prompt - first :])
             row.counted = len(output)
         total = self._chosen.total(slot)
-        if total < length and not self._drafting:
-            raise UnknownTokenError(f"vLLM chooses after {length} tokens and tells {total} of them")
+        if total < length and fed is not None:
+            self._read_now(slot, row, length, fed)
+            return True
         new = total - prompt - len(output)
         if 0 <= new <= self._chosen.window:
             output.extend(self._chosen.last(slot, new))
@@ -183,21 +186,28 @@ class Batch(Rows):
             output[:] = self._chosen.everything(slot, range(prompt, total))
         return True
 
-    def _with_drafts(
-        self, slots: Sequence[int], lengths: Sequence[int], ctx: LogitsContext
-    ) -> tuple[list[tuple[int, Row]], dict[int, list[int]], list[int]]:
+    def _read_now(self, slot: int, row: Row, length: int, fed: torch.Tensor | int) -> None:
+        """Read what was chosen from the device itself, and wait for it: it was not there ahead of the forward pass."""
+        prompt, total = int(self._states.prompt_len.np[slot]), int(self._states.total_len.gpu[slot])
+        if total < length - 1:
+            raise UnknownTokenError(f"vLLM chooses after {length} tokens and tells {total} of them")
+        row.output[:] = self._chosen.everything(slot, range(prompt, min(total, length)))
+        if total == length - 1:
+            row.output.append(int(fed))
+
+    def _with_drafts(self, ctx: LogitsContext) -> tuple[list[tuple[int, Row]], dict[int, list[int]], list[int]]:
         """Rows where requests have several, for drafts: they are known to the device alone, which is waited for."""
         names: list[int] = ctx.expanded_idx_mapping.tolist()
         places: list[int] = ctx.expanded_local_pos.tolist()
         fed: list[int] = ctx.input_ids.tolist()
-        most = dict(zip(slots, lengths, strict=False))
+        pos: list[int] = ctx.pos.tolist()
         ordered: list[tuple[int, Row]] = []
         drafts: dict[int, list[int]] = {}
         own, takes_part = 0, False
         for index, (slot, place, token) in enumerate(zip(names, places, fed, strict=True)):
             row = self._slots.get(slot)
             if place == 0:
-                own, takes_part = index, row is not None and self._catch_up(slot, row, most[slot])
+                own, takes_part = index, row is not None and self._catch_up(slot, row, pos[index] + 1, token)
                 if row is not None and takes_part:
                     ordered.append((index, row))
             elif takes_part:

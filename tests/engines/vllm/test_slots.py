@@ -237,10 +237,31 @@ def test_tokens_that_the_engine_does_not_tell_stop_it() -> None:
     request = Request(sampling(RICE, max_tokens=9), [2])
     engine.start(request)
     engine.rows([request], {}, {})
-    engine.commit(request, [5])
-    engine.states.total_len.gpu[request.slot] -= 1
-    with pytest.raises(UnknownTokenError, match="after 2 tokens and tells 1"):
+    engine.commit(request, [5, 7])
+    engine.states.total_len.gpu[request.slot] -= 2
+    with pytest.raises(UnknownTokenError, match="after 3 tokens and tells 1"):
         engine.rows([request], {}, {})
+
+
+@pytest.mark.parametrize("draft_tokens", [0, 2])
+def test_tokens_that_come_late_are_read_all_the_same(draft_tokens: int) -> None:
+    """What was not known ahead of the forward pass is read behind it; the last token is also the one that is fed."""
+    engine = Engine(draft_tokens=draft_tokens)
+    request = Request(sampling(RICE, max_tokens=9), [2])
+    engine.start(request)
+    drafts = {request.slot: [2] * draft_tokens}
+    engine.rows([request], {}, drafts)
+    engine.commit(request, [5, 7])  # "r", "i"
+    engine.states.total_len.gpu[request.slot] -= 1
+    before, after = engine.rows([request], {}, drafts)
+    check(request, before, after, drafts[request.slot])
+    assert 8 not in possible(after[0])
+    engine.states.total_len.gpu[request.slot] += 1
+    engine.batch.flush = lambda: None  # type: ignore[method-assign]
+    engine.commit(request, [10, 5, 7])
+    before, after = engine.rows([request], {}, drafts)
+    check(request, before, after, drafts[request.slot])
+    assert 8 not in possible(after[0])
 
 
 def test_rows_that_were_not_scheduled_catch_up() -> None:
