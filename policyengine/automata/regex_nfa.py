@@ -63,6 +63,7 @@ class Nfa:
     """The automaton. Nodes are ints; *items* are those that a set of states is made of: all but choices.
 
     sets: the distinct sets of code points, in order of appearance. start: the items before the first symbol.
+    needs_edges: whether anything asks for an edge or for none; needs_missing_edges: for none.
     """
 
     def __init__(self, trees: Iterable[Node], budget: Budget) -> None:
@@ -91,6 +92,7 @@ class Nfa:
             self.n_patterns += 1
         self.start = self.closure(tuple(starts))
         self.needs_edges = any(place in ("edge", "no_edge") for place in self._place)
+        self.needs_missing_edges = "no_edge" in self._place
 
     # -- building ----------------------------------------------------------------------------------------------------
 

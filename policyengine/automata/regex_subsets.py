@@ -162,7 +162,7 @@ def determinise(nfa: Nfa, columns: Columns, budget: Budget, max_states: int) -> 
     except TooLargeError as error:
         error.pattern = nfa.heaviest(todo[min(at, len(todo) - 1)])
         raise
-    if nfa.needs_edges:
+    if nfa.needs_missing_edges:  # without such, what may come behind no edge may come behind one, too
         rows = _possible(rows, outputs, masks, np.array(columns.joins(), dtype=np.int64) != 0)
     return _trimmed(Dfa(rows, outputs, np.array(masks.masks, dtype=bool).reshape(-1, columns.n_columns), 0, first))
 
