@@ -164,7 +164,8 @@ def determinise(nfa: Nfa, columns: Columns, budget: Budget, max_states: int) -> 
         raise
     if nfa.needs_missing_edges:  # without such, what may come behind no edge may come behind one, too
         rows = _possible(rows, outputs, masks, np.array(columns.joins(), dtype=np.int64) != 0)
-    return _trimmed(Dfa(rows, outputs, np.array(masks.masks, dtype=bool).reshape(-1, columns.n_columns), 0, first))
+    dfa = Dfa(rows, outputs, np.array(masks.masks, dtype=bool).reshape(-1, columns.n_columns), 0, first)
+    return _trimmed(dfa, all_reached=not nfa.needs_missing_edges)
 
 
 def _possible(
@@ -212,8 +213,11 @@ def _possible(
     ]
 
 
-def _trimmed(dfa: Dfa) -> Dfa:
-    """Without the states from which nothing ends, but for where it starts; numbered breadth first."""
+def _trimmed(dfa: Dfa, *, all_reached: bool) -> Dfa:
+    """Without the states from which nothing ends, but for where it starts, and those that nothing leads to.
+
+    Numbered breadth first. all_reached: there are none of the latter.
+    """
     sources: list[list[int]] = [[] for _ in dfa.rows]
     for state, rows in enumerate(dfa.rows):
         for target in {target for row in rows for _, target in row}:
@@ -225,7 +229,7 @@ def _trimmed(dfa: Dfa) -> Dfa:
             if not alive[source]:
                 alive[source] = True
                 todo.append(source)
-    if all(alive):
+    if all_reached and all(alive):
         return dfa
     names: dict[int, int] = {dfa.start: 0}
     order = [dfa.start]

@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policyengine.automata import held_walks, kept, thread_masks, thread_matcher, threads
+from policyengine.automata.regex_errors import EmptyMatchError
 from policyengine.automata.vocabulary import Vocabulary
 from policyengine.runtime.token_program import TokenProgram
 from tests import oracle
@@ -315,12 +316,43 @@ def expression_cases(draw: st.DrawFn) -> tuple[Vocabulary, list[tuple[str, str]]
     return vocabulary, pairs, history
 
 
+def _matching_nothing(patterns: list[str]) -> int | None:
+    """Which of the expressions is refused because it matches nothing."""
+    try:
+        program(expressions=patterns)
+    except EmptyMatchError as error:
+        return error.pattern
+    return None
+
+
+@cache
+def _matches_something(pattern: str) -> bool:
+    """Whether an expression matches in any short text."""
+    one = regex.compile(pattern)
+    texts = ("".join(letters) for n in range(1, 5) for letters in itertools.product("ab-1é ж你_\n\u4f80", repeat=n))
+    return any(one.search(text) for text in texts)
+
+
+def test_an_expression_that_matches_nothing_is_refused() -> None:
+    """As the judge of the property knows it, too."""
+    for ours, theirs in ((r"a-\B", rf"a-{NO_EDGE}"), (r"\B-", rf"{NO_EDGE}-")):
+        assert not _matches_something(theirs)
+        with pytest.raises(EmptyMatchError, match="matches no text at all"):
+            program(expressions=["b", ours])
+    assert _matches_something(rf"a{NO_EDGE}")
+    program(expressions=["b", r"a\B"])
+
+
 @settings(max_examples=80)
 @given(expression_cases(), STOPS, LIMITS)
 def test_expressions(
     case: tuple[Vocabulary, list[tuple[str, str]], list[int]], stop: frozenset[int], max_tokens: int | None
 ) -> None:
     vocabulary, pairs, history = case
+    refused = _matching_nothing([ours for ours, _ in pairs])
+    if refused is not None:
+        assert not _matches_something(pairs[refused][1])
+        return
     bound = program(expressions=[ours for ours, _ in pairs]).bind(vocabulary)
     judge = Judge(vocabulary, [theirs for _, theirs in pairs])
     check(bound, judge, history, frozenset(i for i in stop if i < vocabulary.size), max_tokens)
