@@ -13,7 +13,6 @@ import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ BATCH, TOKENS, PHRASES = 64, 100, 1_000
 def build(folder: Path) -> Path:
     """The artifacts of the policy."""
     from benchmarks.common import phrases
+    from tests.engines.vllm.server import compiled
 
     policy = {
         "version": 1,
@@ -34,9 +34,7 @@ def build(folder: Path) -> Path:
         "rules": {"banned": {"ban": {"phrases": list(phrases(PHRASES))}}},
     }
     (folder / "bench.yaml").write_text(json.dumps(policy))
-    command = [sys.executable, "-m", "policyengine", "compile", str(folder / "bench.yaml"), "-o", str(folder / "build")]
-    subprocess.run(command, check=True, capture_output=True)
-    return folder / "build"
+    return compiled(folder / "bench.yaml", folder / "build")
 
 
 def main(rounds: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -235,3 +236,14 @@ def rare() -> tuple[torch.Tensor, Step]:
         padding=[10, 11],
     )
     return logits, step
+
+
+def random_steps(
+    rng: random.Random, size: tuple[int, int], *, wild: bool
+) -> Iterator[tuple[Step, torch.Tensor, torch.Tensor, int]]:
+    """Two steps, each twice: the step, logits for it, and what the model makes of them, with its count."""
+    rows, width = size
+    steps = [random_step(rng, rows, width, wild=wild) for _ in range(2)]
+    for step in (*steps, *steps):
+        logits = random_logits(rng, rows, width)
+        yield step, logits, *modelled(logits, step)

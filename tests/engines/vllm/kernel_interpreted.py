@@ -25,7 +25,7 @@ from tests.engines.vllm.kernel_cases import (
     gather,
     modelled,
     random_logits,
-    random_step,
+    random_steps,
     rare,
 )
 
@@ -56,19 +56,15 @@ def on_device(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(size=SIZES, rng=st.randoms(use_true_random=False))
 def test_the_kernel_is_its_definition(inline: int, block: int, size: tuple[int, int], rng: random.Random) -> None:
     """Bit for bit, and what the model says; nothing is written beside the rows."""
-    rows, width = size
     lists = Lists()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edits_module, "_INLINE", inline)
         patch.setattr(kernel_triton, "BLOCK", block)
         cache, defined = PartCache(CPU), list[torch.Tensor]()
         cache.kernel = both(defined)
-        steps = [random_step(rng, rows, width, wild=True) for _ in range(2)]
-        for step in (*steps, *steps):
-            logits = random_logits(rng, rows, width)
+        for step, logits, wanted, ended in random_steps(rng, size, wild=True):
             storage = logits.untyped_storage()
             whole = torch.empty(0).set_(storage)
-            wanted, ended = modelled(logits, step)
             outside = torch.ones_like(whole, dtype=torch.bool)
             outside.as_strided(logits.shape, logits.stride(), logits.storage_offset()).fill_(False)
             beside = whole[outside].clone()

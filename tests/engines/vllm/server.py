@@ -104,6 +104,13 @@ def run_to_end(command: Sequence[str], folder: Path, *, python_path: Path, limit
     return status, log_file.read_text(errors="replace")
 
 
+def compiled(policies: Path, build: Path, *options: str) -> Path:
+    """The artifacts of a file or folder of policies, made by the command as a user would; returns their folder."""
+    command = [sys.executable, "-m", "policyengine", "compile", str(policies), "-o", str(build), *options]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return build
+
+
 @contextmanager
 def running(
     model: Path, folder: Path, *, python_path: Path | None = None, flags: Sequence[str] = (), v2: bool = False

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engines.vllm.server import run_to_end
+from tests.engines.vllm.server import compiled, run_to_end
 
 POLICY = """
 version: 1
@@ -28,19 +27,7 @@ rules:
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     (folder / "steered.yaml").write_text(POLICY)
-    command = [
-        sys.executable,
-        "-m",
-        "policyengine",
-        "compile",
-        "steered.yaml",
-        "-o",
-        "build",
-        "--activate",
-        "installed",
-    ]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
-    return folder / "build"
+    return compiled(folder / "steered.yaml", folder / "build", "--activate", "installed")
 
 
 def run(what: str, model: Path, build: Path, folder: Path) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from tests.engines.vllm.kernel_cases import (
     equal,
     gather,
     modelled,
-    random_logits,
-    random_step,
+    random_steps,
     rare,
 )
 
@@ -30,18 +29,14 @@ from tests.engines.vllm.kernel_cases import (
 @given(size=SIZES, rng=st.randoms(use_true_random=False))
 def test_a_step_is_what_the_model_says(on_host: bool, inline: int, size: tuple[int, int], rng: random.Random) -> None:
     """Several steps with lists in common, some rows and ids out of range (on the host they are in range)."""
-    rows, width = size
     lists = Lists()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edits_module, "_INLINE", inline)
         patch.setattr(edits_module, "_on_host", lambda _logits: on_host)
         cache = PartCache(CPU)
-        steps = [random_step(rng, rows, width, wild=not on_host) for _ in range(2)]
         total = torch.zeros((), dtype=torch.int64)
         ended = 0
-        for step in (*steps, *steps):
-            logits = random_logits(rng, rows, width)
-            wanted, count = modelled(logits, step)
+        for step, logits, wanted, count in random_steps(rng, size, wild=not on_host):
             ended += count
             found = gather(step, cache, lists).apply(
                 logits, torch.tensor(step.padding, dtype=torch.int64).numpy(), total

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engines.vllm.server import run_to_end
+from tests.engines.vllm.server import compiled, run_to_end
 from tests.engines.vllm.test_server import EARLY_END, REPOSITORY
 from tests.engines.vllm.traffic import part_hits
 
@@ -29,10 +28,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules = {"parts": {"ban": {"phrases": PARTS, "match": "substring"}}}
     (policies / "parts.yaml").write_text(yaml.safe_dump({"version": 1, "policy": "parts", "rules": rules}))
     (policies / "early-end.yaml").write_text(EARLY_END)
-    build = policies.parent / "build"
-    command = [sys.executable, "-m", "policyengine", "compile", str(policies), "-o", str(build)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    return build
+    return compiled(policies, policies.parent / "build")
 
 
 @pytest.mark.parametrize("given", ["class", "name"])

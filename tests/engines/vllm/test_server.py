@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +15,7 @@ import openai
 import pytest
 import yaml
 
-from tests.engines.vllm.server import MODEL_NAME, Server, running
+from tests.engines.vllm.server import MODEL_NAME, Server, compiled, running
 from tests.engines.vllm.traffic import Answer, Ask, answers, frequent_parts, frequent_words, part_hits, word_hits
 
 pytestmark = pytest.mark.engine
@@ -79,14 +77,7 @@ def build(bans: Bans, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(REPOSITORY / "policies", policies)
     (policies / "frequent.yaml").write_text(bans.policy())
     (policies / "early-end.yaml").write_text(EARLY_END)
-    build = policies.parent / "build"
-    subprocess.run(
-        [sys.executable, "-m", "policyengine", "compile", str(policies), "-o", str(build)],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    return build
+    return compiled(policies, policies.parent / "build")
 
 
 @pytest.fixture(scope="module")

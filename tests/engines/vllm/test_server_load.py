@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +19,7 @@ import pytest
 import regex
 from openai import AsyncOpenAI
 
-from tests.engines.vllm.server import MODEL_NAME, Server, running
+from tests.engines.vllm.server import MODEL_NAME, Server, compiled, running
 from tests.engines.vllm.traffic import Ask, answers
 
 pytestmark = pytest.mark.engine
@@ -49,18 +47,9 @@ def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """One server under the policy above."""
     folder = tmp_path_factory.mktemp("load")
     (folder / "policy.yaml").write_text(POLICY)
-    command = [
-        sys.executable,
-        "-m",
-        "policyengine",
-        "compile",
-        str(folder / "policy.yaml"),
-        "-o",
-        str(folder / "build"),
-    ]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    flags = ["--config", str(folder / "build" / "vllm" / "config.yaml"), *FLAGS]
-    with running(tiny_model, folder, python_path=folder / "build", flags=flags) as server:
+    build = compiled(folder / "policy.yaml", folder / "build")
+    flags = ["--config", str(build / "vllm" / "config.yaml"), *FLAGS]
+    with running(tiny_model, folder, python_path=build, flags=flags) as server:
         yield server
 
 

@@ -6,8 +6,6 @@ Each policy is on request, so that one server shows them all, alone and side by 
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import openai
 import pytest
 import regex
 
-from tests.engines.vllm.server import MODEL_NAME, Server, running
+from tests.engines.vllm.server import MODEL_NAME, Server, compiled, running
 from tests.engines.vllm.traffic import Ask, answers
 
 pytestmark = pytest.mark.engine
@@ -58,10 +56,9 @@ def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (folder / "policies" / "policyengine.yaml").write_text(PROJECT)
     for name, rules in POLICIES.items():
         (folder / "policies" / f"{name}.yaml").write_text(_policy(name, rules))
-    command = [sys.executable, "-m", "policyengine", "compile", str(folder / "policies"), "-o", str(folder / "build")]
-    subprocess.run(command, check=True, timeout=120)
-    flags = ["--config", str(folder / "build" / "vllm" / "config.yaml")]
-    with running(tiny_model, folder, python_path=folder / "build", flags=flags) as server:
+    build = compiled(folder / "policies", folder / "build")
+    flags = ["--config", str(build / "vllm" / "config.yaml")]
+    with running(tiny_model, folder, python_path=build, flags=flags) as server:
         yield server
 
 

@@ -17,7 +17,7 @@ import openai
 import pytest
 import yaml
 
-from tests.engines.vllm.server import MODEL_NAME, Server, environment, running
+from tests.engines.vllm.server import MODEL_NAME, Server, compiled, environment, running
 from tests.engines.vllm.test_server import EARLY_END, REPOSITORY
 from tests.engines.vllm.traffic import Ask, answers, part_hits
 
@@ -43,9 +43,7 @@ def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     }
     (policies / "parts.yaml").write_text(yaml.safe_dump({"version": 1, "policy": "parts", "rules": rules}))
     (policies / "early-end.yaml").write_text(EARLY_END)
-    build = policies.parent / "build"
-    command = [sys.executable, "-m", "policyengine", "compile", str(policies), "-o", str(build)]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    build = compiled(policies, policies.parent / "build")
     # So few tokens a step that prompts are read in chunks beside answers that are being written.
     flags = ["--config", str(build / "vllm" / "config.yaml"), "--max-num-batched-tokens=24", "--max-num-seqs=12"]
     with running(tiny_model, tmp_path_factory.mktemp("v2"), python_path=build, flags=flags, v2=True) as server:
