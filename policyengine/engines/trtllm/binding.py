@@ -25,12 +25,10 @@ from policyengine.runtime.errors import BindError
 from policyengine.runtime.program import ForcePlan, Program
 
 if TYPE_CHECKING:
-    from policyengine.automata.phrases import Ints
     from policyengine.runtime.token_program import TokenProgram
 
 TARGET = "trtllm-llm"
 _KEPT = 8  # bound programs and vocabularies of a process
-_KEPT_OTHERS = 32  # what `allow` leaves out, at the places where outputs stand
 
 logger = logging.getLogger(__name__)
 _lock = threading.RLock()
@@ -216,22 +214,12 @@ class Bound:
         self.real = int(program.is_real.sum())
         self.eos = program.vocabulary.eos_token_ids[0]
         self._padding = np.flatnonzero(~program.is_real)
-        self._others: OrderedDict[Hashable, Ints] = OrderedDict()
         self._caches: dict[str, Any] = {}
         self._dead_ends: dict[str, Any] = {}
 
     def padding(self, width: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The ids of logits of this width that stand for no token, int64."""
         return np.concatenate((self._padding, np.arange(self.program.vocabulary.size, width)))
-
-    def others(self, ids: Ints, width: int) -> Ints:
-        """All other ids of logits of this width, int32; the same object for the same ids as long as it is kept."""
-        key = ids.tobytes(), width
-        found = self._others.get(key)
-        if found is None:
-            found = np.setdiff1d(np.arange(width, dtype=np.int32), ids)
-        _keep(self._others, key, found, _KEPT_OTHERS)
-        return found
 
     def cache(self, device: Any) -> Any:
         """The `PartCache` of a device."""
@@ -242,11 +230,14 @@ class Bound:
             self._caches[key] = PartCache(device)
         return self._caches[key]
 
-    def add_dead_ends(self, count: Any) -> None:
-        """Add an int64 scalar of a device; None: nothing. Nobody waits for the device."""
-        if count is not None:
-            key = str(count.device)
-            self._dead_ends[key] = count if key not in self._dead_ends else self._dead_ends[key] + count
+    def dead_ends(self, device: Any) -> Any:
+        """How many rows had nothing left, an int64 scalar on a device: steps add to it there, and nobody waits."""
+        key = str(device)
+        if key not in self._dead_ends:
+            import torch
+
+            self._dead_ends[key] = torch.zeros((), dtype=torch.int64, device=device)
+        return self._dead_ends[key]
 
     def snapshot(self) -> dict[str, int]:
         """All counters. Waits for the devices."""

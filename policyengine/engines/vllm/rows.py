@@ -45,7 +45,7 @@ class Rows:
         self.program, self.engine = program, engine
         self.counters = Counters(device, RuleCounts(program.program), program.program.digest)
         self.steps = 0
-        self._device, self._cache, self._memo = device, PartCache(device), Memo()
+        self._cache, self._memo = PartCache(device), Memo()
         vocabulary = program.vocabulary
         self._width = vocabulary.size
         self._real = int(program.is_real.sum())
@@ -262,7 +262,7 @@ class Rows:
         if more.only is None and more.stand_in is None:
             return
         if edits.steering is None:
-            edits.steering = Steering(self._cache, self._device)
+            edits.steering = Steering()
         if more.only is not None:
             edits.steering.only(index, more.only, row.eos if more.may_be_none else None)
         if more.stand_in is not None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    import torch
-
-    from policyengine.engines.vllm.edits import PartCache
     from policyengine.engines.vllm.memo import Ids
 
 
@@ -30,7 +27,7 @@ class Standing(NamedTuple):
 class Steering:
     """What is to be done in one step; a row is named at most once for each of the two kinds."""
 
-    def __init__(self, cache: PartCache, device: torch.device) -> None:
+    def __init__(self) -> None:
         self.kept: list[Only] = []
         self.standing: list[Standing] = []
 

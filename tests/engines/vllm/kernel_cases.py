@@ -127,7 +127,7 @@ def gather(step: Step, cache: PartCache, lists: Lists) -> Edits:
     for row, weights in step.biases:
         edits.bias(row, lists.array(list(weights)), lists.weights(weights))
     if step.only or step.stand_ins:
-        edits.steering = Steering(cache, CPU)
+        edits.steering = Steering()
         for row, (ids, eos) in step.only.items():
             edits.steering.only(row, lists.array(ids), eos)
         for row, (token, sources) in step.stand_ins.items():

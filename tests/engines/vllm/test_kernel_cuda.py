@@ -31,7 +31,7 @@ def steps(cache: PartCache, rng: random.Random) -> Iterator[Edits]:
     few = np.array(rng.sample(range(WIDTH), 700), dtype=np.int32)
     while True:
         edits = Edits(cache)
-        edits.steering = Steering(cache, torch.device("cuda"))
+        edits.steering = Steering()
         for row in range(64):
             mask = rng.choice(known) if rng.random() < 0.9 else Mask((np.arange(row, row + 200, dtype=np.int32),))
             edits.mask(row, mask)
