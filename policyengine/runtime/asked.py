@@ -118,6 +118,8 @@ class Asked:
 
     def check_fits(self, max_tokens: int | None) -> None:
         """Refuse an output that is too short for any of its choices."""
+        if max_tokens is not None and max_tokens < 0:
+            raise RequestError(f"max_tokens is {max_tokens}; it must not be negative")
         least = max((layer.choices.least for layer in self.layers if layer.choices is not None), default=0)
         if max_tokens is not None and max_tokens < least:
             raise RequestError(f"max_tokens is {max_tokens}, and the shortest choice takes {least} tokens")

@@ -58,6 +58,7 @@ class ChannelTextSession(TextSession):
         """Read the next piece of the output. Emit: `text` leaves now; suppress: nothing does."""
         if self._splitter.is_settled:
             return super().feed(text)
+        self._must_be_text(text)
         verdict = self._pass(self._splitter.feed(text))
         # Where no rule acts, nothing waits to be told from a marker.
         return verdict if self._acts else verdict_of(text, (), verdict.shadowed)

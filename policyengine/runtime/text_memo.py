@@ -92,7 +92,9 @@ class Memo:
         return self._node(tuple([lane.scanner.start for lane in self.lanes]), None, 0)
 
     def learn(self, node: Node, text: str) -> Node:
-        """Read a text that the node does not know."""
+        """Read a text that the node does not know; raises TypeError for what is no text, which no node ever knows."""
+        if not isinstance(text, str):
+            raise TypeError(f"text must be str, not {type(text).__name__}")
         if len(text) == 1:
             after = self._read(node, text)
         else:

@@ -107,7 +107,10 @@ class TextSession:
         return self._window.held if self._window is not None else 0
 
     def feed(self, text: str) -> Verdict:
-        """Read the next piece of the output. Emit: `text` leaves now; suppress: nothing does."""
+        """Read the next piece of the output. Emit: `text` leaves now; suppress: nothing does.
+
+        Raises TypeError for what is no text, and the output has ended.
+        """
         node = self._node
         if node is None or self._special:
             return self._watch(text) if self._watches else self._act(text)
@@ -206,6 +209,7 @@ class TextSession:
         """`feed` where more is to be done than to go on to a known node."""
         if self._node is None and self._window is None:
             return SILENCE  # the output has ended
+        self._must_be_text(text)
         if len(text) > _SLICE:
             return self._by_slices(text)
         node, window = self._node, self._window
@@ -218,6 +222,12 @@ class TextSession:
         except SearchTimeoutError:
             counters[OVER_TIME] += 1
             return _TIMED_OUT
+
+    def _must_be_text(self, text: object) -> None:
+        """Raise TypeError for what cannot be looked through, and end the output: nothing may leave unread."""
+        if not isinstance(text, str):
+            self._node = self._window = None
+            raise TypeError(f"text must be str, not {type(text).__name__}")
 
     def _by_slices(self, text: str) -> Verdict:
         parts = []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+import policyengine as pe
 from policyengine import Match, Program, TextSession
 from policyengine.runtime import text_memo, text_verdicts
 from policyengine.runtime.program import Request, WhenPlan
@@ -200,3 +203,28 @@ def test_two_foldings_act_together() -> None:
     )
     assert run(program(*rules), ["xabcdex"]).text == "x1x"
     assert run(program(*rules), list("xABcdex")).text == "xAB2x"
+
+
+@pytest.mark.parametrize("rules", ["", "expression", "shadow", "rewrite", "block", "channels"])
+@pytest.mark.parametrize("before", ["", "ab cd"])
+@pytest.mark.parametrize("wrong", [b"bluebird", ["bluebird"], None, 5], ids=["bytes", "list", "none", "number"])
+def test_what_is_no_text_is_refused_and_nothing_leaves(tmp_path: Path, rules: str, before: str, wrong: Any) -> None:
+    """It could not be looked through, so it ends the output: whatever comes then is lost, and not shown."""
+    more = {
+        "expression": "  e: {ban: {regex: ['a+b.*c']}, action: redact}\n",
+        "block": "  e: {ban: {phrases: [titan]}, action: block}\n",
+        "rewrite": "  e: {rewrite: {to: upper}}\n",
+        "shadow": "  e: {ban: {phrases: [titan]}, mode: shadow, action: redact}\n",
+        "channels": "  e: {ban: {phrases: [titan]}, channel: answer, action: redact}\n",
+    }.get(rules, "")
+    (tmp_path / "p.yaml").write_text(
+        f"version: 1\npolicy: p\nrules:\n  r: {{ban: {{phrases: [bluebird]}}, action: redact}}\n{more}"
+    )
+    if rules == "channels":
+        (tmp_path / "policyengine.yaml").write_text("version: 1\nreasoning: {start: '<r>', end: '</r>'}\n")
+    session = pe.compile(pe.load(tmp_path)).text_session()
+    session.feed(before)
+    with pytest.raises(TypeError):
+        session.feed(wrong)
+    assert session.feed("bluebird").text == ""
+    assert session.finish().text == ""

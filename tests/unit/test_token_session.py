@@ -12,6 +12,7 @@ from policyengine.runtime.errors import BindError, RequestError
 from policyengine.runtime.program import AllowPlan, BiasPlan, ForcePlan, MinTokensPlan, Param, ParameterPlan, Program
 from policyengine.runtime.token_session import TokenSession
 from tests.oracle import Phrase
+from tests.programs import program
 from tests.session_programs import Rule, ban, ban_ids, choices, letters, make, policy
 from tests.vocabularies import toy
 
@@ -426,3 +427,9 @@ def test_states_are_comparable() -> None:
     assert states[2] == states[3]
     assert states[2] != states[0], "it has acted and will not act again"
     assert states[4] != states[2], "it is not finished"
+
+
+def test_a_negative_limit_is_refused() -> None:
+    """With a message about the limit, whatever the rules."""
+    with pytest.raises(RequestError, match="max_tokens is -1; it must not be negative"):
+        program().bind(toy()).token_session(max_tokens=-1)
